@@ -23,8 +23,8 @@ from mesh.model.topology import (
     ANY,
     KEEP_DEFAULT_S,
     PARTITIONS_DEFAULT,
+    DeclaredKafka,
     EndpointLimit,
-    KafkaCluster,
     LinkLimit,
     Node,
     RolePings,
@@ -170,9 +170,9 @@ def _endpoint_limit(limit: LimitSpec) -> EndpointLimit:
     )
 
 
-def _kafka_cluster(name: str, options: Mapping[str, object]) -> KafkaCluster:
+def _kafka_cluster(name: str, options: Mapping[str, object]) -> DeclaredKafka:
     brokers = options.get("brokers", 1)
-    return KafkaCluster(
+    return DeclaredKafka(
         name=name,
         options={key: option_text(value) for key, value in options.items() if key != "brokers"},
         brokers=brokers if isinstance(brokers, int) else 1,

@@ -14,8 +14,8 @@ from mesh.config.interest_controls import controls_written
 from mesh.config.selectors import written_selectors
 from mesh.model.queues import Queue
 from mesh.model.topology import (
+    DeclaredKafka,
     EndpointLimit,
-    KafkaCluster,
     LinkLimit,
     Node,
     RolePings,
@@ -78,7 +78,7 @@ def write_topology(topology: Topology, path: Path) -> None:
     path.write_text(json.dumps(topology_document(topology), indent=2) + "\n", encoding="utf-8")
 
 
-def _kafka(kafka: KafkaCluster) -> Mapping[str, object]:
+def _kafka(kafka: DeclaredKafka) -> Mapping[str, object]:
     return {"brokers": kafka.brokers, **kafka.options} if kafka.is_embedded else kafka.options
 
 

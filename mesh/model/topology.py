@@ -116,7 +116,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaCluster:
+class DeclaredKafka:
     """How to reach one Kafka installation.
 
     Attributes:
@@ -366,7 +366,7 @@ class Topology:
     """
 
     name: str
-    kafka: Mapping[str, KafkaCluster]
+    kafka: Mapping[str, DeclaredKafka]
     nodes: Mapping[str, Node]
     zones: Mapping[str, Zone]
     prefix: str = "mesh."

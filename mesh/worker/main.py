@@ -12,7 +12,7 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -22,8 +22,7 @@ from mesh.config.references import files_of, resolve_options
 from mesh.errors import TransportDeniedError, TransportError, wrong_input
 from mesh.lane.traces import Traces
 from mesh.model.topics import TopicNames
-from mesh.model.topology import KafkaCluster as Declared
-from mesh.model.topology import Topology
+from mesh.model.topology import DeclaredKafka, Topology
 from mesh.transport.identity import refuse_aliases
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import HEADROOM_BYTES
@@ -34,7 +33,7 @@ from mesh.worker.process.clock import BusyTime, Clock, MonotonicClock
 from mesh.worker.process.commits import ThreadedCommits
 from mesh.worker.process.credentials import Clients, Renewal, turn_ms
 from mesh.worker.process.drill_file import DrillFile
-from mesh.worker.process.errands import ThreadedErrands
+from mesh.worker.process.errands import Errands, ThreadedErrands
 from mesh.worker.process.intake import Intake, ThreadedIntake
 from mesh.worker.worker import Worker
 
@@ -47,13 +46,46 @@ LONG_MS = 1_000
 
 RETRY_S = 1.0
 
-TREES_MAX = 10_000
-"""Trees whose routes a node keeps; the one unused for longest goes, and a send finds it again."""
+TREES = TreeSettings(trees_max=10_000)
+"""A node keeps the routes of so many trees; the one unused for longest goes, and a send finds it
+again."""
 
 WORKER_PATIENCE_MS = 200
 """How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
 
 log = structlog.get_logger()
+
+
+def freeze_living_objects() -> None:
+    """Have the garbage collector pass over what lives now, and look seldom.
+
+    What exists now lives as long as the process. Records come and go without cycles: it looks only
+    when more is alive than batches ever hold.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(500_000, 20, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """What a worker process runs on: real, unless a test brings its own.
+
+    Attributes:
+        clock: Time.
+        kafka: Makes the clients of one Kafka cluster, as `RealKafka` does.
+        intake: Makes what reads records for a worker.
+        errands: Makes what a worker does beside its loop.
+        worker: Makes a worker.
+        before_serving: Called whenever a worker is about to serve.
+    """
+
+    clock: Clock = field(default_factory=MonotonicClock)
+    kafka: Callable[..., KafkaCluster] = RealKafka
+    intake: Callable[[dict[str, Reader]], Intake] = ThreadedIntake
+    errands: Callable[[], Errands] = ThreadedErrands
+    worker: Callable[..., Worker] = Worker
+    before_serving: Callable[[], None] = freeze_living_objects
 
 
 @dataclass(slots=True)
@@ -70,6 +102,7 @@ class WorkerProcess:
         read_file: Reads the Kafka clusters of the node's file again: a change may bring some that
             it did not have at the start.
         traces: Told of each batch; None if nobody follows traces.
+        machinery: What it runs on.
     """
 
     topology: Topology
@@ -78,8 +111,9 @@ class WorkerProcess:
     ready_file: Path | None = None
     cuts_file: Path | None = None
     port: Port | None = None
-    read_file: Callable[[], Mapping[str, Declared]] = dict
+    read_file: Callable[[], Mapping[str, DeclaredKafka]] = dict
     traces: Traces | None = None
+    machinery: Machinery = field(default_factory=Machinery)
     _stopping: bool = False
     _was_ready: bool = False
     _drill: DrillFile | None = None
@@ -100,10 +134,9 @@ class WorkerProcess:
             self._drill = DrillFile(self.cuts_file, self.node, TopicNames(self.topology.prefix))
         clusters: Clients = self._clusters()
         refuse_aliases(clusters)
-        clock = MonotonicClock()
-        renewal = self._renewal(clock)
+        renewal = self._renewal()
         while not self._stopping:
-            worker = self._start(clusters, clock)
+            worker = self._start(clusters)
             # It may not be let in because of the very secret that is being changed.
             renewed = renewal.poll() if worker is None else self._live(worker, renewal)
             if renewed is not None:
@@ -134,7 +167,7 @@ class WorkerProcess:
                 self.port.forget()
         return renewed
 
-    def _renewal(self, clock: Clock) -> Renewal:
+    def _renewal(self) -> Renewal:
         by_kafka = {
             name: [Path(file) for file in files_of(self.topology.kafka[name].options)]
             for name in self._reached()
@@ -144,15 +177,11 @@ class WorkerProcess:
         files = [file for some in by_kafka.values() for file in some]
         wait_ms = turn_ms(socket.gethostname(), self.node)
         own = self.topology.nodes[self.node].kafka
-        return Renewal(files, own, wait_ms, clock.now_ms, self._clusters)
+        return Renewal(files, own, wait_ms, self.machinery.clock.now_ms, self._clusters)
 
     def _serve(self, worker: Worker, renewal: Renewal) -> Clients | None:
         """Serve until told to stop, or until there are clients with new credentials."""
-        # What exists now lives as long as the process: the collector need not look at it. Records
-        # come and go without cycles: it looks only when more is alive than batches ever hold.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(500_000, 20, 50)
+        self.machinery.before_serving()
         busy = BusyTime()
         waited_ms = worker.clock.now_ms() - busy.ms()
         while not self._stopping:
@@ -184,8 +213,8 @@ class WorkerProcess:
     def _clusters(self) -> dict[str, KafkaCluster]:
         return {name: self._kafka(self.topology, name) for name in self._reached()}
 
-    def _kafka(self, topology: Topology, name: str) -> RealKafka:
-        return RealKafka(
+    def _kafka(self, topology: Topology, name: str) -> KafkaCluster:
+        return self.machinery.kafka(
             name,
             self._options(topology, name),
             client_prefix=f"mesh-{self.node}",
@@ -214,45 +243,46 @@ class WorkerProcess:
             raise wrong_input(where, message, code="NOT_IN_FILE")
         return options
 
-    def _start(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker | None:
+    def _start(self, clusters: Clients) -> Worker | None:
         """Return a worker, or None after a while if the own Kafka cluster does not answer."""
         if self.port is not None:
             self.port.forget()
         try:
-            return self._make(clusters, clock)
+            return self._make(clusters)
         except TransportDeniedError:
             raise
         except TransportError as error:
             log.warning("kafka.unreachable", fault=str(error))
-            clock.wait(RETRY_S)
+            self.machinery.clock.wait(RETRY_S)
         return None
 
-    def _make(self, clusters: Mapping[str, KafkaCluster], clock: Clock) -> Worker:
+    def _make(self, clusters: Clients) -> Worker:
         """Return a worker, or leave nothing open.
 
         Raises:
             TransportError: It cannot be made now.
         """
+        made = self.machinery
         with ExitStack() as opened:
             readers: dict[str, Reader] = {}
             for name, kafka in clusters.items():
                 readers[name] = kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
                 opened.callback(readers[name].close)
-            intake: Intake = ThreadedIntake(readers)
+            intake = made.intake(readers)
             if self._drill is not None:
-                intake = self._drill.begin(intake, clock.now_ms)
+                intake = self._drill.begin(intake, made.clock.now_ms)
             opened.callback(intake.close)
-            worker = Worker(
+            worker = made.worker(
                 self.topology,
                 self.node,
                 dict(clusters),
                 readers,
                 intake,
-                clock,
-                ThreadedErrands(),
+                made.clock,
+                made.errands(),
                 lambda: str(uuid.uuid4()),
                 connect=self._connect,
-                trees=TreeSettings(trees_max=TREES_MAX),
+                trees=TREES,
                 name=f"{socket.gethostname()}-{os.getpid()}",
                 traces=self.traces,
                 commits=ThreadedCommits(),

@@ -10,7 +10,7 @@ import pytest
 from mesh.core.conflicts import first_conflict
 from mesh.core.legality import is_legal
 from mesh.core.walks import Graph, walks_from
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from tests.sim.meshes import is_legal as naive_legal
 from tests.sim.meshes import naive_ways
 
@@ -41,7 +41,7 @@ def grown(rng: random.Random) -> Topology:
         nodes += fresh
     return Topology(
         name="grown",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={node: Node(name=node, kafka="k") for node in nodes},
         zones=zones,
     )

@@ -15,7 +15,7 @@ from mesh.core.edits import smallest_edit
 from mesh.core.legality import conflicts, is_legal
 from mesh.core.walks import walks_from
 from mesh.model.joins import Join
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from tests.property.effort import examples
 
 Routes = list[tuple[str, str, str]]
@@ -150,7 +150,7 @@ def topology_of(nodes: str, kinds: Kinds, routes: Routes) -> Topology:
             zones[name] = Zone.of_join(Join(zone=name, source=a, target=b, hops=hops))
     return Topology(
         name="random",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={node: Node(name=node, kafka="k") for node in nodes},
         zones=zones,
     )

@@ -15,7 +15,7 @@ from mesh.model.control import Heartbeat, Identity, LinkState, TopicIdentity
 from mesh.model.facts import Accepted, Fact, Sent, SourceAt
 from mesh.model.frames import SourcePartition, TopicPartition, position_in_chain
 from mesh.model.state import Cut, Dropped, Ledger, SourceRange
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from mesh.wire.control import encode_heartbeat, encode_identity, encode_link_state
 from mesh.wire.header import MAGIC
 from mesh.wire.keys import fact_key
@@ -31,7 +31,7 @@ def chain_topology(prefix: str = "mesh.") -> Topology:
     """Three nodes in a row on two Kafka clusters: a and b on k1, c on k2."""
     return Topology(
         name="planted",
-        kafka={"k1": KafkaCluster(name="k1"), "k2": KafkaCluster(name="k2")},
+        kafka={"k1": DeclaredKafka(name="k1"), "k2": DeclaredKafka(name="k2")},
         nodes={
             name: Node(name=name, kafka=kafka, partitions=PARTITIONS)
             for name, kafka in (("a", "k1"), ("b", "k1"), ("c", "k2"))

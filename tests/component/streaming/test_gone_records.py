@@ -12,7 +12,7 @@ from mesh.config.published import published_text
 from mesh.model.facts import Held
 from mesh.model.frames import SourcePartition
 from mesh.model.frames import TopicPartition as Place
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from mesh.wire.control import encode_config
 from mesh.wire.keys import fact_key
 from mesh.wire.state import encode_fact
@@ -143,7 +143,7 @@ def branched(*others: tuple[str, str]) -> Topology:
     links = [("a", "b"), ("b", "c"), *others]
     return Topology(
         name="planted",
-        kafka={"k1": KafkaCluster(name="k1"), "k2": KafkaCluster(name="k2")},
+        kafka={"k1": DeclaredKafka(name="k1"), "k2": DeclaredKafka(name="k2")},
         nodes={one: Node(name=one, kafka=at, partitions=PARTITIONS) for one, at in nodes.items()},
         zones={"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, links)},
         audit_kafka="k1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,13 +12,16 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportDeniedError, TransportError
+from mesh.model.topology import Topology
 from mesh.transport.memory import MemoryKafka
-from mesh.worker import main
-from mesh.worker.main import RETRY_S, WorkerProcess
+from mesh.transport.port import Reader
+from mesh.worker.main import LONG_MS, RETRY_S, Machinery, WorkerProcess
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
 from mesh.worker.worker import Worker
 from tests.component.worker.conftest import CHAIN, Said
+
+TURNS_MAX = 5_000
 
 
 @dataclass
@@ -37,86 +41,119 @@ class WaitingClock:
         self.then(len(self.waits))
 
 
-@dataclass
+class ClosableKafka(MemoryKafka):
+    """A Kafka cluster in memory of which is known whether its clients were closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class ClosableIntake(PolledIntake):
+    """Reads in turn, and is known to be closed."""
+
+    is_open = True
+
+    def close(self) -> None:
+        super().close()
+        self.is_open = False
+
+
+class WatchedWorker(Worker):
+    """A worker of which somebody hears before each turn, and before it ends."""
+
+    before_turn: Callable[[], None]
+    before_close: Callable[[], None]
+
+    def turn(self, timeout_s: float) -> bool:
+        del timeout_s
+        self.before_turn()
+        return super().turn(0)
+
+    def close(self) -> None:
+        self.before_close()
+        super().close()
+
+
 class Bench:
     """A process of node a on an in-memory Kafka cluster.
 
     Attributes:
-        intakes: All that were made; `open_intakes` are not closed.
-        workers: All that were made.
+        kafka: The Kafka cluster; `fresh` serves those who know the new secret.
+        clock: Time; each turn takes `turn_ms`.
+        intakes, workers: All that were made.
+        turns: Which turns of the process end in a word: fail, deny, wait or stop.
+        as_made: Called before a worker is made.
+        before_turn, before_close: Called by workers.
     """
 
-    kafka: MemoryKafka
-    clock: WaitingClock
-    process: WorkerProcess
-    intakes: list[PolledIntake] = field(default_factory=list)
-    open_intakes: list[PolledIntake] = field(default_factory=list)
-    workers: list[Worker] = field(default_factory=list)
+    def __init__(self, ready_file: Path, topology: Topology) -> None:
+        self.clock = WaitingClock()
+        self.kafka = ClosableKafka("k", now_ms=self.clock.now_ms)
+        self.fresh = ClosableKafka("k", now_ms=self.clock.now_ms)
+        self.intakes: list[ClosableIntake] = []
+        self.workers: list[Worker] = []
+        self.turns: Mapping[int, str] = {}
+        self.turn_ms = 20
+        self.as_made: Callable[[], None] = lambda: None
+        self.before_turn: Callable[[int], None] = lambda turn: None
+        self.before_close: Callable[[], None] = lambda: None
+        self._count = itertools.count(1)
+        machinery = Machinery(
+            self.clock, self._kafka, self._intake, SteppedErrands, self._worker, lambda: None
+        )
+        self.process = WorkerProcess(topology, "a", {}, ready_file=ready_file, machinery=machinery)
 
+    @property
+    def open_intakes(self) -> list[ClosableIntake]:
+        return [one for one in self.intakes if one.is_open]
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
-    clock = WaitingClock()
-    kafka = MemoryKafka("k", now_ms=clock.now_ms)
-    process = WorkerProcess(topology_from_mapping(CHAIN), "a", {}, ready_file=tmp_path / "ready")
-    made = Bench(kafka, clock, process)
+    def _kafka(self, _name: str, options: Mapping[str, str], **_more: object) -> MemoryKafka:
+        return self.fresh if options.get("sasl.password") == "fresh" else self.kafka
 
-    def intake(readers: Mapping[str, object]) -> PolledIntake:
-        one = PolledIntake(readers)
-        close = one.close
-        made.intakes.append(one)
-        made.open_intakes.append(one)
+    def _intake(self, readers: dict[str, Reader]) -> ClosableIntake:
+        self.intakes.append(ClosableIntake(readers))
+        return self.intakes[-1]
 
-        class Watched(PolledIntake):
-            def close(self) -> None:
-                made.open_intakes.remove(one)
-                close()
+    def _worker(self, *args: object, **more: object) -> Worker:
+        self.as_made()
+        made = WatchedWorker(*args, **more)
+        made.before_turn, made.before_close = self._turn, self.before_close
+        self.workers.append(made)
+        return made
 
-        return Watched(readers)
-
-    def worker(*args: object, **more: object) -> Worker:
-        one = Worker(*args, **more)
-        made.workers.append(one)
-        return one
-
-    monkeypatch.setattr(WorkerProcess, "_clusters", lambda _: {"k": kafka})
-    monkeypatch.setattr(main, "ThreadedIntake", intake)
-    monkeypatch.setattr(main, "MonotonicClock", lambda: clock)
-    monkeypatch.setattr(main, "ThreadedErrands", SteppedErrands)
-    monkeypatch.setattr(main, "Worker", worker)
-    monkeypatch.setattr(main, "refuse_aliases", lambda _: None)
-    monkeypatch.setattr(main.gc, "freeze", lambda: None)
-    monkeypatch.setattr(main.gc, "set_threshold", lambda *_: None)
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield made
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-def stop_after(bench: Bench, monkeypatch: pytest.MonkeyPatch, turns: Mapping[int, str]) -> None:
-    """Have turns of the process end in a word: fail, deny, wait or stop."""
-    turn, count = Worker.turn, iter(range(1, 1_000))
-
-    def counted(worker: Worker, timeout_s: float) -> bool:
-        del timeout_s
-        word = turns.get(next(count), "")
+    def _turn(self) -> None:
+        turn = next(self._count)
+        assert turn < TURNS_MAX, "nobody stopped it"
+        self.before_turn(turn)
+        word = self.turns.get(turn, "")
         if word == "fail":
             raise TransportError("Kafka is in trouble")
         if word == "deny":
             raise TransportDeniedError("no right")
         if word == "wait":
-            bench.clock.ms += 2 * main.LONG_MS
+            self.clock.ms += 2 * LONG_MS
         if word == "stop":
             signal.raise_signal(signal.SIGTERM)
-        bench.clock.ms += 20
-        return turn(worker, 0)
-
-    monkeypatch.setattr(Worker, "turn", counted)
+        self.clock.ms += self.turn_ms
 
 
-def test_a_start_without_brokers_is_tried_until_they_answer(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Leave no handler of a process behind."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def bench(signals: None, tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "ready", topology_from_mapping(CHAIN))
+
+
+def test_a_start_without_brokers_is_tried_until_they_answer(bench: Bench) -> None:
     """Each try is a second after the last, and leaves nothing open. Spec: DESIGN 6."""
     bench.kafka.available = False
 
@@ -124,31 +161,26 @@ def test_a_start_without_brokers_is_tried_until_they_answer(
         bench.kafka.available = waits == 3
 
     bench.clock.then = then
-    stop_after(bench, monkeypatch, {40: "stop"})
+    bench.turns = {40: "stop"}
     bench.process.run()
     assert bench.clock.waits == [RETRY_S] * 3
     assert len(bench.workers) == 1
     assert bench.open_intakes == []
 
 
-def test_a_worker_that_cannot_be_made_leaves_nothing_open(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_cannot_be_made_leaves_nothing_open(bench: Bench) -> None:
     """Brokers that leave while it is made: what it reads with is closed before the next try."""
-    make = main.Worker
 
-    def leaves(*args: object, **more: object) -> Worker:
+    def leave_once() -> None:
         bench.kafka.available = bool(bench.clock.waits)
-        return make(*args, **more)
 
     def then(waits: int) -> None:
         assert waits == 1
         assert bench.open_intakes == []
         bench.kafka.available = True
 
-    monkeypatch.setattr(main, "Worker", leaves)
-    bench.clock.then = then
-    stop_after(bench, monkeypatch, {40: "stop"})
+    bench.as_made, bench.clock.then = leave_once, then
+    bench.turns = {40: "stop"}
     bench.process.run()
     assert len(bench.intakes) == 2
     assert len(bench.workers) == 1
@@ -164,22 +196,14 @@ def test_a_signal_ends_the_trying(bench: Bench) -> None:
     assert bench.open_intakes == []
 
 
-def test_troubles_end_a_worker_and_another_starts(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_troubles_end_a_worker_and_another_starts(bench: Bench) -> None:
     """The process goes on, and is ready again. Spec: DESIGN 6."""
     ready = bench.process.ready_file
     assert ready is not None
     seen: list[bool] = []
     bench.clock.then = lambda _: seen.append(ready.exists())
-    stop_after(bench, monkeypatch, {60: "fail", 150: "stop"})
-    close = Worker.close
-
-    def closed(worker: Worker) -> None:
-        seen.append(ready.exists())
-        close(worker)
-
-    monkeypatch.setattr(Worker, "close", closed)
+    bench.before_close = lambda: seen.append(ready.exists())
+    bench.turns = {60: "fail", 150: "stop"}
     bench.process.run()
     assert bench.clock.waits == [RETRY_S]
     assert len(bench.workers) == 2
@@ -188,20 +212,18 @@ def test_troubles_end_a_worker_and_another_starts(
     assert bench.open_intakes == []
 
 
-def test_a_turn_that_waited_for_brokers_is_told(
-    said: Said, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_that_waited_for_brokers_is_told(said: Said, bench: Bench) -> None:
     """All lanes stood still meanwhile."""
-    stop_after(bench, monkeypatch, {3: "wait", 5: "stop"})
+    bench.turns = {3: "wait", 5: "stop"}
     bench.process.run()
     [told] = said.of("turn.long")
     assert told["log_level"] == "warning"
-    assert main.LONG_MS <= told["ms"] <= 3 * main.LONG_MS
+    assert LONG_MS <= told["ms"] <= 3 * LONG_MS
 
 
-def test_a_refusal_ends_the_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_ends_the_process(bench: Bench) -> None:
     """Trying again would not help; everything is released first."""
-    stop_after(bench, monkeypatch, {5: "deny"})
+    bench.turns = {5: "deny"}
     with pytest.raises(TransportDeniedError):
         bench.process.run()
     assert bench.clock.waits == []
@@ -209,32 +231,36 @@ def test_a_refusal_ends_the_process(bench: Bench, monkeypatch: pytest.MonkeyPatc
 
 
 def test_new_credentials_end_a_worker_in_good_order(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    signals: None,
+    tmp_path: Path,
 ) -> None:
     """Another worker starts with the new clients at once; the former ones are closed."""
-    fresh = MemoryKafka("k", now_ms=bench.clock.now_ms)
-    answers: list[Mapping[str, MemoryKafka] | None] = [*[None] * 20, {"k": fresh}]
-    polled: list[MemoryKafka] = []
-    closed: list[MemoryKafka] = []
-    reader = MemoryKafka.reader
+    secret = tmp_path / "secret"
+    secret.write_text("old")
+    secret.chmod(0o600)
+    options = {
+        "bootstrap.servers": "k:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a",
+        "sasl.password": f"${{file:{secret}}}",
+    }
+    bench = Bench(tmp_path / "ready", topology_from_mapping({**CHAIN, "kafka": {"k": options}}))
+    bench.turn_ms = 1_000  # a changed secret is taken within a minute
 
-    def read(kafka: MemoryKafka, *args: object, **more: object) -> object:
-        polled.append(kafka)
-        return reader(kafka, *args, **more)
+    def before_turn(turn: int) -> None:
+        if turn == 20:
+            secret.write_text("fresh")
+        if len(bench.workers) == 2:
+            signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(MemoryKafka, "reader", read)
-
-    def close(kafka: MemoryKafka) -> None:
-        closed.append(kafka)
-
-    monkeypatch.setattr(MemoryKafka, "close", close)
-    monkeypatch.setattr(main.Renewal, "poll", lambda _: answers.pop(0) if answers else None)
-    stop_after(bench, monkeypatch, {60: "stop"})
+    bench.before_turn = before_turn
     bench.process.run()
+    topic = "mesh.a.control"
     assert len(bench.workers) == 2
     assert bench.clock.waits == []
-    assert polled[0] is bench.kafka
-    assert polled[-1] is fresh
-    assert bench.kafka in closed
-    assert fresh not in closed
+    assert topic in bench.kafka.admin().describe([topic])
+    assert topic in bench.fresh.admin().describe([topic]), "the second worker's are the new ones"
+    assert bench.kafka.is_closed
+    assert not bench.fresh.is_closed
     assert bench.open_intakes == []

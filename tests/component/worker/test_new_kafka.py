@@ -9,7 +9,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
-from mesh.model.topology import KafkaCluster, Topology
+from mesh.model.topology import DeclaredKafka, Topology
 from mesh.worker.main import WorkerProcess
 from tests.component.worker.conftest import CHAIN
 
@@ -18,13 +18,13 @@ ENVIRONMENT = {"P": "hunter2"}
 
 
 def serving(options: Mapping[str, str] | None = None) -> WorkerProcess:
-    known = {} if options is None else {"new": KafkaCluster(name="new", options=options)}
+    known = {} if options is None else {"new": DeclaredKafka(name="new", options=options)}
     return WorkerProcess(FILE, "a", ENVIRONMENT, read_file=lambda: known)
 
 
 def told(**options: str) -> Topology:
     written = {name.replace("_", "."): value for name, value in options.items()}
-    return replace(FILE, kafka={"new": KafkaCluster(name="new", options=written)})
+    return replace(FILE, kafka={"new": DeclaredKafka(name="new", options=written)})
 
 
 def test_of_a_record_no_reference_is_looked_up() -> None:

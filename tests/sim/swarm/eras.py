@@ -15,7 +15,7 @@ from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
-from mesh.model.topology import KafkaCluster, Link, Node, Topology
+from mesh.model.topology import DeclaredKafka, Link, Node, Topology
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import TopicSpec
 from mesh.wire.control import decode_change
@@ -39,7 +39,7 @@ class Everything:
     """All nodes, links and Kafka clusters that there ever are."""
 
     nodes: Mapping[str, Node]
-    kafka: Mapping[str, KafkaCluster]
+    kafka: Mapping[str, DeclaredKafka]
     links: Sequence[Link]
     prefix: str = "mesh."
 

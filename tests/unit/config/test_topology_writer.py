@@ -10,7 +10,7 @@ import pytest
 
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.config.topology_writer import topology_spec, write_topology
-from mesh.model.topology import KafkaCluster
+from mesh.model.topology import DeclaredKafka
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "topologies").rglob("*.yaml"))
 
@@ -57,7 +57,7 @@ def test_secrets_stay_references_and_the_file_private(tmp_path: Path) -> None:
     topology = topology_from_mapping({"kafka": {"k": None}, "nodes": {"a": {}}})
     options = {"bootstrap.servers": "h:1", "sasl.password": "${env:SECRET}"}
     file = tmp_path / "mesh.yaml"
-    write_topology(replace(topology, kafka={"k": KafkaCluster(name="k", options=options)}), file)
+    write_topology(replace(topology, kafka={"k": DeclaredKafka(name="k", options=options)}), file)
     assert "${env:SECRET}" in file.read_text(encoding="utf-8")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 
 MeshOf = Callable[..., Topology]
 FIG36 = (
@@ -27,7 +27,7 @@ def mesh_of() -> MeshOf:
         nodes = sorted({node for zone in made for node in zone.nodes})
         return Topology(
             name="test",
-            kafka={"k": KafkaCluster(name="k")},
+            kafka={"k": DeclaredKafka(name="k")},
             nodes={node: Node(name=node, kafka="k") for node in nodes},
             zones={zone.name: zone for zone in made},
         )

@@ -10,7 +10,7 @@ from mesh.core.legality import is_legal, judge
 from mesh.core.local_links import local_links
 from mesh.core.walks import walks_from
 from mesh.model.joins import NO_JOINS, Join, JoinRow
-from mesh.model.topology import KafkaCluster, Link, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Link, Node, Topology, Zone, ZoneKind
 
 A = Zone.full_mesh("A", ZoneKind.ONE_HOP, "abc", exclusive=True)
 B = Zone.full_mesh("B", ZoneKind.ONE_HOP, "def", exclusive=True)
@@ -25,7 +25,7 @@ def mesh(*zones: Zone) -> Topology:
     nodes = {node: None for zone in zones for node in zone.nodes}
     return Topology(
         name="um",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={node: Node(name=node, kafka="k") for node in nodes},
         zones={zone.name: zone for zone in zones},
     )

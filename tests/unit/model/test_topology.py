@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.topology import KafkaCluster, Link, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Link, Node, Topology, Zone, ZoneKind
 
 
 def small() -> Topology:
     """Three nodes fully linked, and one more behind the first."""
     return Topology(
         name="small",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={name: Node(name=name, kafka="k") for name in "dcba"},
         zones={
             "Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["c", "b", "a"]),
@@ -47,10 +47,10 @@ def test_topologies_compare_by_content() -> None:
 
 def test_kafka_options_are_not_shown() -> None:
     """Options may hold passwords, so no repr shows them."""
-    kafka = KafkaCluster(name="k", options={"sasl.password": "hunter2"})
+    kafka = DeclaredKafka(name="k", options={"sasl.password": "hunter2"})
     assert "hunter2" not in repr(kafka)
     assert kafka.is_embedded
-    assert not KafkaCluster(name="k", options={"bootstrap.servers": "a:1"}).is_embedded
+    assert not DeclaredKafka(name="k", options={"bootstrap.servers": "a:1"}).is_embedded
 
 
 def test_zone_may_be_empty() -> None:

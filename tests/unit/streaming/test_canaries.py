@@ -6,7 +6,7 @@ import pytest
 
 from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.joins import Join
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.canaries import EVERY_S, LOST_S, RECENT_MAX, Canaries, Way, ways_of
 
 
@@ -14,7 +14,7 @@ def mesh(*zones: Zone, **more: object) -> Topology:
     """Nodes a to d on one Kafka cluster."""
     return Topology(
         name="m",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={name: Node(name=name, kafka="k") for name in "abcd"},
         zones={zone.name: zone for zone in zones},
         **more,

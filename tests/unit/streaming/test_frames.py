@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mesh.model.frames import position_in_chain
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.chains import Chains
 from streaming.audits.names import Names
 from streaming.audits.origins import Interval, Origins
@@ -174,7 +174,7 @@ def plan() -> LinkPlan:
     return LinkPlan.of(
         Topology(
             name="m",
-            kafka={"k": KafkaCluster(name="k")},
+            kafka={"k": DeclaredKafka(name="k")},
             nodes={name: Node(name=name, kafka="k") for name in "abc"},
             zones={"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, [("a", "b"), ("b", "c")])},
         )

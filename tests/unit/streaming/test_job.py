@@ -15,7 +15,7 @@ from mesh.errors import ConfigError
 from mesh.model.control import Subscription
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Finding, records
@@ -58,7 +58,7 @@ PLACE = TopicPartition("mesh.a.in.g", 1)
 def topology() -> Topology:
     return Topology(
         name="small",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={name: Node(name=name, kafka="k") for name in ("a", "in")},
         zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "in"])},
         audit_kafka="k",

@@ -6,7 +6,7 @@ import pytest
 
 from mesh.model.frames import MessageClass
 from mesh.model.state import Dropped, Ledger, NotForwarded, SourceRange
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.links import OTHERS, REASON_MAX, REASONS_MAX, Links
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 
@@ -16,7 +16,7 @@ def links() -> Links:
     return Links.of(
         Topology(
             name="m",
-            kafka={"k": KafkaCluster(name="k")},
+            kafka={"k": DeclaredKafka(name="k")},
             nodes={name: Node(name=name, kafka="k") for name in "ab"},
             zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "b"])},
         )

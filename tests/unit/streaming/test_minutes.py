@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.minutes import MINUTE_MS, PENDING_MAX, Crossed, Minutes, Report
 from streaming.audits.tickets import PositionKey
@@ -18,7 +18,7 @@ OUTBOX = TopicPartition("mesh.a.to.b.g", 0)
 HOMES = {"a": "k", "b": "far", "c": "k"}
 TOPOLOGY = Topology(
     name="m",
-    kafka={name: KafkaCluster(name=name) for name in ("k", "far")},
+    kafka={name: DeclaredKafka(name=name) for name in ("k", "far")},
     nodes={name: Node(name=name, kafka=kafka) for name, kafka in HOMES.items()},
     zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "b", "c"])},
 )

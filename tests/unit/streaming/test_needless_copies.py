@@ -10,7 +10,7 @@ from mesh.model.control import Subscription
 from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.joins import Join
 from mesh.model.state import Cut
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.eras import Eras
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.link_reach import LinkReach
@@ -32,7 +32,7 @@ def mesh(*zones: Zone, **more: object) -> Topology:
     """Nodes a to f on one Kafka cluster."""
     return Topology(
         name="m",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={name: Node(name=name, kafka="k") for name in "abcdef"},
         zones={zone.name: zone for zone in zones},
         **more,

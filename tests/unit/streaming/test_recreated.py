@@ -13,7 +13,7 @@ from mesh.model.facts import SourceAt
 from mesh.model.findings import FindingKind
 from mesh.model.frames import TopicPartition as Place
 from mesh.model.state import Cut, Ledger
-from mesh.model.topology import KafkaCluster, Node, Topology
+from mesh.model.topology import DeclaredKafka, Node, Topology
 from mesh.wire.control import encode_identity, encode_subscription
 from mesh.wire.state import encode_fact, encode_ledger
 from streaming.audits.block_judgements import claims_of
@@ -103,7 +103,11 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         nodes = {"a": Node(name="a", kafka="k1")}
         topology = Topology(
-            name="m", kafka={"k1": KafkaCluster(name="k1")}, nodes=nodes, zones={}, audit_kafka="k1"
+            name="m",
+            kafka={"k1": DeclaredKafka(name="k1")},
+            nodes=nodes,
+            zones={},
+            audit_kafka="k1",
         )
         self.now_s = 1000.0
         self.brokers = Brokers()

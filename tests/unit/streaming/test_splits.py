@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from mesh.model.control import Heartbeat, LinkState
 from mesh.model.findings import FindingKind
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.findings import Finding
 from streaming.audits.splits import Splits
 from tests.unit.streaming.busy_mesh import BusyMesh
@@ -108,7 +108,7 @@ def row(*nodes: str, links: Sequence[tuple[str, str]] = ()) -> Topology:
     """Return a topology of these nodes, in a row if nobody says otherwise."""
     return Topology(
         name="row",
-        kafka={"k": KafkaCluster(name="k")},
+        kafka={"k": DeclaredKafka(name="k")},
         nodes={name: Node(name=name, kafka="k") for name in nodes},
         zones={"Z": Zone.of_links("Z", ZoneKind.MULTI_HOP, links or [*pairwise(nodes)])},
     )

@@ -12,7 +12,7 @@ from mesh.model.control import Heartbeat, LinkState, LinkStatus, Subscription
 from mesh.model.findings import FindingKind
 from mesh.model.interest_inputs import CHANGE
 from mesh.model.state import Cut
-from mesh.model.topology import KafkaCluster, Node, Topology, Zone, ZoneKind
+from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.accounts import Account, CountBelow
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Register
@@ -124,7 +124,7 @@ def state() -> State:
     return state_of(
         Topology(
             name="two",
-            kafka={"k": KafkaCluster(name="k")},
+            kafka={"k": DeclaredKafka(name="k")},
             nodes={name: Node(name=name, kafka="k") for name in "ab"},
             zones={"Z": Zone.full_mesh("Z", ZoneKind.ONE_HOP, ["a", "b"])},
             audit_kafka="k",
