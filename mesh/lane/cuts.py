@@ -17,19 +17,15 @@ from mesh.model.frames import NONE_OFFSET, Era, MessageClass
 from mesh.model.interest_inputs import CLIENTS
 from mesh.transport.port import TopicPartition
 
-RETELL_MS = 24 * 3_600_000
-"""After how long a lane tells all cuts again, in milliseconds. Its ledger is kept for a week: who
-reads it for the first time later than that would know nothing of a mesh where nobody subscribes."""
-
 
 def retell_cuts(lane: Lane, now_ms: int) -> None:
     """Have a lane that is about to read tell all cuts with its next batch, if that is long ago.
 
     One that reads nothing tells nothing, and owes nobody anything.
     """
-    if lane.batch is None and now_ms - lane.cuts_told_ms >= RETELL_MS:
+    if lane.batch is None and lane.following.owes_cuts(now_ms):
         tell_cuts(lane, lane.sources.values(), lane.learner.all_cuts(), now_ms)
-        lane.cuts_told_ms = now_ms
+        lane.following.told_cuts(now_ms)
 
 
 def cut_lane(

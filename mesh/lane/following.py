@@ -9,6 +9,10 @@ from mesh.model.control import NEVER, Stage, Version, change_version
 from mesh.model.interest_inputs import CHANGE
 from mesh.node.learner import Learner
 
+RETELL_MS = 24 * 3_600_000
+"""After how long a lane tells all cuts again, in milliseconds. Its ledger is kept for a week: who
+reads it for the first time later than that would know nothing of a mesh where nobody subscribes."""
+
 
 @dataclass(slots=True)
 class Following:
@@ -18,6 +22,7 @@ class Following:
 
     Attributes:
         awaited: What that was; nothing once it is known.
+        cuts_told_ms: When the lane told all cuts last; at first, when it was taken.
         topology: Number of the topology by which it was taken last; 0 for a file. That a later
             change has begun, or was aborted, brings none.
         change: How far the lane has followed changes of the topology, here or at its former owner.
@@ -25,6 +30,7 @@ class Following:
     """
 
     awaited: Mapping[str, Version]
+    cuts_told_ms: int
     topology: int = 0
     change: Version = field(init=False)
     change_before: Version = field(init=False)
@@ -47,6 +53,14 @@ class Following:
         """Whether the lane has told, since it was taken, by which versions it routes."""
         return self._has_cut
 
+    def owes_cuts(self, now_ms: int) -> bool:
+        """Return whether it is long ago that the lane told all cuts."""
+        return now_ms - self.cuts_told_ms >= RETELL_MS
+
+    def told_cuts(self, now_ms: int) -> None:
+        """Record that the lane tells all cuts now."""
+        self.cuts_told_ms = now_ms
+
     def stop_waiting_if_known(self, learner: Learner) -> bool:
         """Wait no longer if this worker knows all that the former owner did; return whether so.
 
@@ -60,7 +74,7 @@ class Following:
         return True
 
     def forget_change(self, learner: Learner) -> None:
-        """Wait no more for a change of the topology of which nobody tells any more. Spec: K28."""
+        """Stop waiting for a change of the topology of which nobody tells any more. Spec: K28."""
         self.change, self.topology = learner.followed, learner.topology_number
         self.awaited = {one: v for one, v in self.awaited.items() if one != CHANGE}
 

@@ -18,7 +18,7 @@ def give_back(lane: Lane, now_ms: int) -> None:
 
     Not while another commit is under way: what the lane has reserved is known at its end.
     """
-    lane.is_ending = True
+    lane.reserve_no_more()
     for at in dict.fromkeys([*lane.direct.sources(), *lane.progress.unwritten]):
         tell_position(lane, at, lane.progress.next[at], now_ms)
 

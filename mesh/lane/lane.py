@@ -88,8 +88,6 @@ class Lane:
         traces: Told of each batch that was committed; None if nobody follows traces.
         ages: Which links a change made, as of the last time that `open` was called.
         memos: What it remembers while the routing stays the same.
-        is_ending: Whether its next commit is the last here: nothing is reserved any more.
-        cuts_told_ms: When it told all cuts the last time: with its first commit, and since then.
     """
 
     topology: Topology
@@ -115,22 +113,20 @@ class Lane:
     holds_begun: int = 0
     traces: Traces | None = None
     memos: Memos = field(default_factory=Memos)
-    is_ending: bool = False
-    cuts_told_ms: int = field(init=False)
     names: TopicNames = field(init=False)
     partitions: int = field(init=False)
     _new_holds: dict[str, int] = field(default_factory=dict)
+    _reserves: bool = True
 
     def __post_init__(self) -> None:
         """Look up what stays the same for the lane's life."""
         self.names = TopicNames(self.topology.prefix)
         self.partitions = self.topology.nodes[self.node].partitions
-        self.cuts_told_ms = self.taken_ms
         self.ages.follow(self.learner.lineage, self.names, self.node)
         progress = self.progress
         self.direct = Reservations(dict(progress.reserved), dict(progress.unwritten))
         ingress = self.places(self.names.ingress(self.node, MessageClass.GUARANTEED))
-        self.following = Following(progress.in_force, progress.topology_of(ingress))
+        self.following = Following(progress.in_force, self.taken_ms, progress.topology_of(ingress))
 
     @property
     def router(self) -> Router:
@@ -181,7 +177,7 @@ class Lane:
             at: progress.next.get(at, reading.first) for at, reading in batch.readings.items()
         } | batch.begins
         for at, reading in batch.readings.items():
-            ahead = reading.ahead if self._is_direct(at) and not self.is_ending else 0
+            ahead = reading.ahead if self._is_direct(at) and self._reserves else 0
             reached = SourceAt(
                 at,
                 reading.topic_id,
@@ -246,6 +242,10 @@ class Lane:
         else:
             self.direct.about_to_read(batch, source.at, last)
 
+    def reserve_no_more(self) -> None:
+        """Reserve nothing from now on: the next commit is the last here. Spec: K18."""
+        self._reserves = False
+
     def hand_over(
         self, batch: Batch, source: Source, topic: str, partition: int, rows: Sequence[Row]
     ) -> None:
@@ -274,6 +274,10 @@ class Lane:
         """Read these no further."""
         for at in places:
             del self.sources[at]
+
+    def follow_topology(self, topology: Topology) -> None:
+        """Go by another topology from the open batch on. Spec: K28."""
+        self.topology = topology
 
     def relink(self, at: TopicPartition, link: LocalLink | None) -> None:
         """Record that a source comes over another link."""

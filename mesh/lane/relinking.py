@@ -35,7 +35,7 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
         gone: Outboxes that are read no further.
         now_ms: The present moment.
     """
-    lane.topology = relinked.topology
+    lane.follow_topology(relinked.topology)
     batch = lane.open(now_ms, is_awaited=True)
     _leave_outboxes(lane, gone, now_ms)
     for neighbour in relinked.gone:

@@ -162,6 +162,12 @@ class Learner:
         self.hearing.relink(links, offered, changes)
         self._link_changes = changes
 
+    def follow_next(self, number: int, lineage: Lineage) -> None:
+        """Have a round begin that goes by another topology. Spec: K10, K28."""
+        self.pending.cuts.number = number
+        self.followed_next = number, lineage
+        self.request_round()
+
     @property
     def era(self) -> Era:
         """The topology that the routing in force goes by. Spec: K10."""

@@ -187,6 +187,7 @@ class NodeMachine:
         """Build the learner for the node's links."""
         self.demands = Demands(self.node)
         links = local_links(self.topology, self.node)
+        number = max(0, self.number)
         self.learner = Learner(
             node=self.node,
             uuid=self.uuid,
@@ -196,9 +197,9 @@ class NodeMachine:
             static=filters_at(self.topology, self.node, ControlKind.STATIC),
             covering=self.topology.covering,
             queues=OwnQueues.at(self.node, self.topology),
+            topology_number=number,
+            lineage=self.lineage,
         )
-        number = max(0, self.number)
-        self.learner.topology_number, self.learner.lineage = number, self.lineage
         if self.change is not None:
             self.learner.pending.versions.note(CHANGE, change_version(*self.change))
             self.learner.pending.cuts.number = number
@@ -480,9 +481,7 @@ class NodeMachine:
             self.change = (number, stage)
             learner.pending.versions.note(CHANGE, version)
         if is_brought:
-            learner.pending.cuts.number = number
-            learner.followed_next = number, lineage
-            learner.request_round()
+            learner.follow_next(number, lineage)
         if not (is_news or is_brought):
             return
         if stage.is_over:

@@ -5,7 +5,7 @@ Spec: K11, K18, K20.
 
 from __future__ import annotations
 
-from mesh.core.chain import Verdict, judge
+from mesh.core.chain import ChainVerdict, judge
 from mesh.core.local_links import LocalLink
 from mesh.lane.batch import Batch
 from mesh.lane.faults import ask_again, ask_repair, end_repair, repair_comes, repair_failed
@@ -95,7 +95,7 @@ def _judge_by_chain(
     is_excused = lane.broken.excuses(key, is_broken=is_broken)
     verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused, is_gap=is_gap)
     match verdict:
-        case Verdict.ACCEPT | Verdict.PARTIAL:
+        case ChainVerdict.ACCEPT | ChainVerdict.PARTIAL:
             if is_excused:
                 _pass_hole(lane, batch, source, hop, last, offset)
             lane.note(batch, Accepted(*key, chain.last))
@@ -104,12 +104,12 @@ def _judge_by_chain(
             else:
                 end_repair(lane, batch, key)
             # Only what its origin sends has several positions, and those are of its messages.
-            return generation_and_offset(last)[1] if verdict is Verdict.PARTIAL else WHOLE
-        case Verdict.GAP:
+            return generation_and_offset(last)[1] if verdict is ChainVerdict.PARTIAL else WHOLE
+        case ChainVerdict.GAP:
             ask_repair(lane, batch, key)
-        case Verdict.WAITING:
+        case ChainVerdict.WAITING:
             ask_again(lane, batch, key)
-        case Verdict.DUPLICATE:
+        case ChainVerdict.DUPLICATE:
             pass
     batch.count_dropped(DropReason(verdict), source.at, peeked.count)
     return None

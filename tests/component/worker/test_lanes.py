@@ -6,7 +6,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
-from mesh.lane import cuts
+from mesh.lane import following
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import MESH_HEADER
 from mesh.wire.deliveries import decode_delivery
@@ -110,7 +110,7 @@ def test_cuts_are_told_again_before_the_ledger_forgets_them(
     mesh.run()
     before = told()
     (subscribed,) = [one for one in before if one[2] == 0]
-    monkeypatch.setattr(cuts, "RETELL_MS", 60_000)
+    monkeypatch.setattr(following, "RETELL_MS", 60_000)
     mesh.run(70_000)
     assert told() == before, "a lane that reads nothing writes nothing"
     mesh.publish(b"1", [subject("x")])
