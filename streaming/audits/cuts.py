@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from streaming.audits.eras import OF_THE_FILE
@@ -44,3 +44,51 @@ def first_knowing(cuts: Sequence[KnownCut], version: int, era: int) -> int:
     while number < len(cuts) and cuts[number].era < era:
         number += 1
     return number
+
+
+def cut_that_knows(cuts: Sequence[KnownCut], version: int, era: int) -> KnownCut | None:
+    """Return the first cut by a topology or a later one that knows a version, if one does."""
+    number = first_knowing(cuts, version, era)
+    return cuts[number] if number < len(cuts) else None
+
+
+def followed_by(cut: KnownCut, known: Sequence[KnownCut], *, is_again: bool) -> list[KnownCut]:
+    """Return the cuts of a source once another one was told.
+
+    One that tells no newer offset of `clients` than an earlier one is no news; one by a later
+    topology may tell the same.
+
+    Args:
+        cut: What was told.
+        known: What was told before, in the order of the ledger.
+        is_again: Whether offsets of the source have come again: then a lane may go back, and what
+            it knew further on it knows of those that come since. Spec: K9.
+    """
+    if not known or known[-1].topic_id != cut.topic_id:
+        return [cut]  # offsets of a former topic of this name say nothing here
+    if is_again and cut.position < known[-1].position:
+        known = [one._replace(position=min(one.position, cut.position)) for one in known]
+    last = known[-1]
+    least = last.offset if last.era < cut.era else last.offset + 1
+    is_news = cut.offset >= least and cut.position >= last.position
+    return [*known, cut] if is_news else [*known]
+
+
+def told_until(era: int, cuts: Iterable[KnownCut]) -> list[KnownCut]:
+    """Return cuts as if none had been told by a later topology than this one."""
+    return [one._replace(era=min(one.era, era)) for one in cuts]
+
+
+def joined(before: Sequence[KnownCut], now: Iterable[KnownCut]) -> list[KnownCut]:
+    """Return what was told of a node by its former uuid, and since then by its present one."""
+    return [*before, *(one for one in now if one.offset >= before[-1].offset)]
+
+
+def answering(
+    cuts: Sequence[KnownCut], versions: Iterable[int], eras: Iterable[int]
+) -> list[KnownCut]:
+    """Return the cuts that answer for versions by topologies, and the newest."""
+    asked = [(version, era) for version in versions for era in eras]
+    numbers = [first_knowing(cuts, *one) for one in asked]
+    kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
+    return [cuts[number] for number in sorted(kept)]

@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from mesh.model.control import Subscription
 from mesh.model.state import Cut
-from streaming.audits.cuts import CutKey, KnownCut, first_knowing
+from streaming.audits.cuts import (
+    CutKey,
+    KnownCut,
+    answering,
+    cut_that_knows,
+    first_knowing,
+    followed_by,
+    joined,
+    told_until,
+)
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
@@ -335,21 +344,13 @@ class Interest:
         """
         uuid = self.renamed.get(cut.uuid, cut.uuid)
         key = CutKey(TopicPartition(cut.topic, cut.partition), uuid)
-        known = self.cuts.setdefault(key, [])
-        topic_id = cut.topic_id.hex()
-        if known and known[-1].topic_id != topic_id:
-            known.clear()  # of a former topic of this name: its offsets say nothing here
-        if is_again and known and cut.position < known[-1].position:
-            known[:] = [one._replace(position=min(one.position, cut.position)) for one in known]
-            self.version += 1
         is_late = self._is_untold(key, node)
         if is_late:
             self.told_since[key] = self.unread_cuts.get(node, 0)
-            self.version += 1
-        is_anew = bool(known) and known[-1].era < era
-        least = known[-1].offset + (0 if is_anew else 1) if known else -1
-        if not known or (cut.clients_offset >= least and cut.position >= known[-1].position):
-            known.append(KnownCut(cut.position, cut.clients_offset, era, topic_id, is_late))
+        told = KnownCut(cut.position, cut.clients_offset, era, cut.topic_id.hex(), is_late)
+        before = self.cuts.get(key, [])
+        self.cuts[key] = followed_by(told, before, is_again=is_again)
+        if is_late or self.cuts[key] != before:
             self.version += 1
 
     def _is_untold(self, key: CutKey, node: str) -> bool:
@@ -360,7 +361,7 @@ class Interest:
         """Take what a source's ledger told by later topologies as told by this one."""
         for key, cuts in self.cuts.items():
             if key.place == place:
-                self.cuts[key] = [one._replace(era=min(one.era, last)) for one in cuts]
+                self.cuts[key] = told_until(last, cuts)
         self.version += 1
 
     def rename(self, former: str, uuid: str) -> None:
@@ -372,16 +373,15 @@ class Interest:
         self.renamed[former] = uuid
         for key in [key for key in self.cuts if key.uuid == former]:
             before, now = self.cuts.pop(key), key._replace(uuid=uuid)
-            later = [one for one in self.cuts.get(now, ()) if one.offset >= before[-1].offset]
-            self.cuts[now] = [*before, *later]
+            self.cuts[now] = joined(before, self.cuts.get(now, ()))
             self.told_since[now] = max(self.told_since.pop(key, 0), self.told_since.get(now, 0))
         self.version += 1
 
     def forget_clients(self, node: str, uuid: str, at_ms: int = 0) -> None:
-        """End what was asked for in a `clients` topic that was recreated; versions begin anew.
+        """End what was asked for in a `clients` topic that was recreated; versions begin again.
 
         What is not asked for again its node ends as well. Nothing is owed by versions of before,
-        nor is anybody to tell what lanes have said of the new ones since.
+        and what lanes had told of those counts no more.
 
         Args:
             node: Whose topic it is.
@@ -411,9 +411,8 @@ class Interest:
             version: What must be known.
             era: What the ledger told by a former topology does not count.
         """
-        cuts = self.cuts.get(CutKey(place, uuid), [])
-        number = first_knowing(cuts, version, era)
-        return cuts[number].position if number < len(cuts) else None
+        found = cut_that_knows(self.cuts.get(CutKey(place, uuid), ()), version, era)
+        return None if found is None else found.position
 
     def unknown_below(self, key: CutKey, node: str, version: int, era: int = OF_THE_FILE) -> float:
         """Return below which offset nobody can tell whether a source knew a version.
@@ -429,10 +428,9 @@ class Interest:
         """
         if not (self.unread_cuts or self.told_since):
             return 0
-        cuts = self.cuts.get(key, [])
-        number = first_knowing(cuts, version, era)
-        if number < len(cuts):
-            return cuts[number].position if cuts[number].is_late else 0
+        found = cut_that_knows(self.cuts.get(key, ()), version, era)
+        if found is not None:
+            return found.position if found.is_late else 0
         return inf if self._is_untold(key, node) else 0
 
     def may_move(self, member: EndpointKey) -> bool:
@@ -584,13 +582,7 @@ class Interest:
                 if subscription.removed is not None:
                     asked[subscription.removed] = None
         for key, cuts in self.cuts.items():
-            numbers = [
-                first_knowing(cuts, version, era)
-                for version in versions.get(key.uuid, ())
-                for era in eras_of(key.place)
-            ]
-            kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
-            self.cuts[key] = [cuts[number] for number in sorted(kept)]
+            self.cuts[key] = answering(cuts, versions.get(key.uuid, ()), eras_of(key.place))
 
     def _forget_ended(self, endpoint: EndpointKey, claimed: ClaimedFilters) -> None:
         self._newest.pop(endpoint, None)
