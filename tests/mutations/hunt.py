@@ -31,7 +31,7 @@ WHERE: Mapping[Family, Sequence[Mutation]] = {
 MUTATIONS = tuple(mutation for some in WHERE.values() for mutation in some)
 UNSHOWN = ("displaced-before-letters", "recalled-direct", "lagging-leader-keeps")
 """Bugs that no schedule has shown yet since schedules are drawn as now: the command hunts them, and
-`test_cured_bugs.py` names a test that each makes fail."""
+`test_unshown.py` names a test that each makes fail."""
 SEEDS_MAX = 2_000
 DRILLS_EACH = 10
 MISFITS = tuple(f"worker raised {one}" for one in ("TypeError", "AttributeError", "NameError"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 
@@ -30,6 +30,17 @@ class Patches:
         self._former.clear()
 
 
+@contextmanager
+def planted(plant: Callable[[Patches], None]) -> Iterator[None]:
+    """Have a bug for a while."""
+    patches = Patches()
+    try:
+        plant(patches)
+        yield
+    finally:
+        patches.undo()
+
+
 @dataclass(frozen=True, slots=True)
 class Mutation:
     """One planted bug.
@@ -44,12 +55,6 @@ class Mutation:
     wrong: str
     plant: Callable[[Patches], None]
 
-    @contextmanager
-    def planted(self) -> Iterator[None]:
+    def planted(self) -> AbstractContextManager[None]:
         """Have the bug for a while."""
-        patches = Patches()
-        try:
-            self.plant(patches)
-            yield
-        finally:
-            patches.undo()
+        return planted(self.plant)

@@ -296,7 +296,7 @@ def copied_maps_cover_every_heal(patches: Patches) -> None:
 
 def replies_overtake_what_is_held(patches: Patches) -> None:
     def wrong(node, session, source, said):
-        if session.is_held or not replying.is_reply_held(node, session, source, said):
+        if session.is_held or not replying.show_reply(node, session, source, said):
             replying._account(node, session, source, said)
 
     patches.put(replying, "_count", wrong)
