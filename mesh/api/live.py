@@ -52,7 +52,7 @@ class Snapshot:
         """Return a moment gone by that somebody asks for, or None for now.
 
         Raises:
-            ConfigError: It is no time, or in the future.
+            ConfigError: It is not a time, or is in the future.
         """
         # By the clock, and not as of the last look: who asks for just now asks for nothing to come.
         return moment(at, self.watch.wall_ms(), where) if at else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.console import Group, RenderableType
 
 from mesh.cli.render import grid
-from mesh.core.changes import Action, AttributeChange, Change
+from mesh.core.changes import Action, AttributeChange, ItemChange
 from mesh.core.rights import Resource, Right
 from mesh.core.walks import Walk
 from mesh.model.counted import listed
@@ -125,7 +125,7 @@ def _of_ways(reach: ReachChange) -> Iterator[Section]:
     )
 
 
-def _changes(changes: Iterable[Change]) -> Iterator[Sequence[object]]:
+def _changes(changes: Iterable[ItemChange]) -> Iterator[Sequence[object]]:
     for change in changes:
         texts = [_attribute(change.action, one) for one in change.attributes]
         yield change.action, change.what, change.name, ", ".join(filter(None, texts))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WIDTH_WITHOUT_TERMINAL = 160
 WIDTH_UNKNOWN = 80
-"""Of a terminal of which nobody says how wide it is."""
+"""Of a terminal that does not say how wide it is."""
 EXIT_NOT_WELL = 10
 """Exit code of what could be done, and did not go well."""
 UNBROKEN = 9

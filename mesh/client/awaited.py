@@ -219,7 +219,7 @@ class AwaitedTopic(Generic[Source]):
     def _described(self) -> TopicInfo | None:
         return self._kafka.admin().describe([self._topic]).get(self._topic)
 
-    def is_another(self, *, at_once: bool = False) -> bool:
+    def notice_another(self, *, at_once: bool = False) -> bool:
         """Return, once, whether the topic is another than was opened: somebody has recreated it.
 
         To be asked where records have come. Brokers are read by name: what comes of a topic that

@@ -196,7 +196,7 @@ class ChannelReader(Sifter):
         records = consumer.read(wait_s, most)
         self.skipped += consumer.skipped()
         at_once = has_rewound(consumer.owned(), self._taken)
-        is_another = bool(records) and self._reading.is_another(at_once=at_once)
+        is_another = bool(records) and self._reading.notice_another(at_once=at_once)
         if is_another:
             consumer.begin_again()
             records = ()
@@ -213,11 +213,11 @@ class ChannelReader(Sifter):
         found: list[ReceivedMessage] = []
         while self._waiting and len(found) < most:
             record = self._waiting.popleft()
-            if self._is_new(record):
+            if self._take_if_new(record):
                 found += self.sifted([record])
         return found
 
-    def _is_new(self, record: Record) -> bool:
+    def _take_if_new(self, record: Record) -> bool:
         """Take note of a record; return whether it was not handed out yet. Spec: R6."""
         at, offset = place_of(record), record.offset()
         share = self._shares[at]

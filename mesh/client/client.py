@@ -23,8 +23,8 @@ from mesh.client.outbound import (
     check_names,
     check_number,
     check_text,
+    enum_member,
     outgoing,
-    word_of,
 )
 from mesh.client.pressure import Pressure
 from mesh.client.published import Published
@@ -222,7 +222,7 @@ class MeshClient:
         Spec: K6, K7, R14.
         """
         self._follow_node()
-        message_class = word_of(MessageClass, "message_class", message_class)
+        message_class = enum_member(MessageClass, "message_class", message_class)
         given = outgoing(self._topology, subject, payload, key, headers)
         if message_class is MessageClass.GUARANTEED:
             self._pressure.check()
@@ -311,9 +311,9 @@ class MeshClient:
         check_names(endpoint, filter_)
         check_flags(noexport=noexport)
         subscription = Subscription(
-            word_of(EndpointKind, "kind", kind),
-            word_of(MessageClass, "message_class", message_class),
-            None if policy is None else word_of(QueuePolicy, "policy", policy),
+            enum_member(EndpointKind, "kind", kind),
+            enum_member(MessageClass, "message_class", message_class),
+            None if policy is None else enum_member(QueuePolicy, "policy", policy),
             lease_s,
             noexport,
         )

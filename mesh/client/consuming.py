@@ -272,7 +272,7 @@ class QueueConsumer:
         records = consumer.read(timeout_s, PREFETCH)
         self.skipped += consumer.skipped()
         at_once = has_rewound(consumer.owned(), {at: one.taken for at, one in self._parts.items()})
-        if records and self._reading.is_another(at_once=at_once):
+        if records and self._reading.notice_another(at_once=at_once):
             consumer.begin_again()
             records = ()
         try:

@@ -101,7 +101,7 @@ class Deliveries(Sifter):
             reader = self._reading.source
             if reader is None or all(reader.position(place) <= end for place, end in ends.items()):
                 return
-            if self._reading.is_another(at_once=True):
+            if self._reading.notice_another(at_once=True):
                 self._begin_again(reader)
 
     def _is_before(self, ends: Mapping[TopicPartition, int]) -> bool:
@@ -112,7 +112,7 @@ class Deliveries(Sifter):
 
     def _take(self, reader: Reader, timeout_s: float) -> Sequence[ReceivedMessage]:
         records = reader.read(timeout_s, LIMIT)
-        if records and self._reading.is_another():
+        if records and self._reading.notice_another():
             self._begin_again(reader)
         found = self.sifted(records)
         for last in {record.partition(): record for record in records}.values():
@@ -135,7 +135,7 @@ class Deliveries(Sifter):
 
     def _check(self, reader: Reader) -> None:
         if lost := reader.lost():
-            if self._reading.is_another(at_once=True):
+            if self._reading.notice_another(at_once=True):
                 self._begin_again(reader)
             self._go_on(reader, lost)
 

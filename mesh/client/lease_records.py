@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mesh.client.leases import Word
+from mesh.client.leases import SubscriptionRecord
 from mesh.client.subscribed import ClientsLog
 from mesh.errors import TransportUnavailableError
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, Writer
-from mesh.wire.renewals import NO_WORD, repeating, word_of
+from mesh.wire.renewals import NOT_SAID, repeating, said_at
 
 
 class ClientsRecords:
@@ -35,14 +35,14 @@ class ClientsRecords:
         """See what has come; return from where on it is no more of what was read before, if so."""
         return self._log.look()
 
-    def words(self) -> Iterator[Word]:
+    def read(self) -> Iterator[SubscriptionRecord]:
         """Yield what has come, in order, as of the last look."""
         for record in self._log.records():
-            at = word_of(record.offset(), headers_of(record))
-            yield Word(record.key() or b"", record.value(), at)
+            at = said_at(record.offset(), headers_of(record))
+            yield SubscriptionRecord(record.key() or b"", record.value(), at)
 
-    def repeat(self, key: bytes, value: bytes | None, word: int) -> int:
-        """Write a word once more, or for the first time in a topic; return where it stands.
+    def repeat(self, key: bytes, value: bytes | None, at: int) -> int:
+        """Write a record once more, or for the first time in a topic; return where it stands.
 
         Raises:
             TransportUnavailableError: Kafka has not taken it.
@@ -55,13 +55,13 @@ class ClientsRecords:
             value,
             key,
             0,
-            headers=None if word == NO_WORD else repeating(word),
+            headers=None if at == NOT_SAID else repeating(at),
             on_delivery=lambda _partition, offset, _fault: offsets.append(offset),
         )
         if self._writer.flush() or not offsets:
             raise TransportUnavailableError(f"topic {self._topic} did not take the subscription")
         self._log.wrote(offsets[0])
-        return offsets[0] if word == NO_WORD else word
+        return offsets[0] if at == NOT_SAID else at
 
     def close(self) -> None:
         """Release what writes; leases that are renewed no longer run out."""

@@ -1,6 +1,6 @@
 """Subscriptions with a lease, written again before it ends. Spec: K13.
 
-A renewal is no new word on a subscription. What another client has said of it since is renewed
+A renewal says nothing new of a subscription. What another client has said of it since is renewed
 instead, or left alone where it lasts without a lease or has been ended.
 """
 
@@ -23,18 +23,18 @@ LOOK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class SubscriptionRecord:
     """What a record of `clients` says.
 
     Attributes:
         key: Of the subscription.
         value: What it is; None if it has ended.
-        at: Where somebody said so: the record's own offset, or that of the one which it repeats.
+        said_at: Where somebody said so: its own offset, or that of the record which it repeats.
     """
 
     key: bytes
     value: bytes | None
-    at: int
+    said_at: int
 
 
 class LeaseRecords(Protocol):
@@ -49,11 +49,11 @@ class LeaseRecords(Protocol):
         Then all comes again: the topic was recreated, or has lost its end.
         """
 
-    def words(self) -> Iterable[Word]:
+    def read(self) -> Iterable[SubscriptionRecord]:
         """Return what has come, in order, as of the last look."""
 
-    def repeat(self, key: bytes, value: bytes | None, word: int) -> int:
-        """Write a word once more, or for the first time in a topic; return where it stands."""
+    def repeat(self, key: bytes, value: bytes | None, at: int) -> int:
+        """Write a record once more, or for the first time in a topic; return where it stands."""
 
 
 @dataclass(slots=True)
@@ -63,15 +63,15 @@ class Lease:
     Attributes:
         lease_s: Seconds after which it ends.
         value: What was said of it last, with this lease.
-        word: Where that was said; `NO_WORD` in a topic where it was not.
+        said_at: Where that was; `NOT_SAID` in a topic where it was not said.
         renewed_ms: When it was written last, on the monotonic clock.
-        is_over: The last word has no lease, or is the end of it.
-        is_undone: An older word was repeated behind the last one.
+        is_over: What was said last has no lease, or is the end of it.
+        is_undone: Something older was repeated behind it.
     """
 
     lease_s: int
     value: bytes | None
-    word: int
+    said_at: int
     renewed_ms: int
     is_over: bool = False
     is_undone: bool = False
@@ -80,12 +80,12 @@ class Lease:
         """Return whether it is to be renewed by now."""
         return now_ms - self.renewed_ms >= self.lease_s * 1000 // RENEWED_AT
 
-    def heed(self, said: Word) -> None:
+    def heed(self, record: SubscriptionRecord) -> None:
         """Take in what somebody says or repeats."""
-        if said.at <= self.word:
-            self.is_undone = said.at < self.word
+        if record.said_at <= self.said_at:
+            self.is_undone = record.said_at < self.said_at
             return
-        value, is_over = said.value, True
+        value, is_over = record.value, True
         if value is not None:
             try:
                 asked = decode_subscription(value)
@@ -94,7 +94,7 @@ class Lease:
             if asked.lease_s is not None:
                 value = encode_subscription(replace(asked, lease_s=self.lease_s))
                 is_over = False
-        self.value, self.word = value, said.at
+        self.value, self.said_at = value, record.said_at
         self.is_over, self.is_undone = is_over, False
 
 
@@ -109,9 +109,8 @@ class Leases:
     def __init__(self, records: LeaseRecords, now_ms: Callable[[], int]) -> None:
         self._records = records
         self._now_ms = now_ms
-        self._lock = (
-            threading.RLock()
-        )  # the handler of a signal that comes while it is held may close
+        # The handler of a signal that comes while it is held may close.
+        self._lock = threading.RLock()
         self._kept: dict[bytes, Lease] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -138,9 +137,8 @@ class Leases:
         All are records of one topic: where one is not taken, the others are not tried in vain.
         """
         while not self._lock.acquire(timeout=LOOK_S):
-            if (
-                self._stopped.is_set()
-            ):  # by the handler of a signal that interrupted who holds the lock
+            # The handler of a signal may have interrupted who holds the lock, and have closed.
+            if self._stopped.is_set():
                 return
         try:
             with suppress(TransportError):
@@ -157,7 +155,7 @@ class Leases:
             if self._stopped.is_set():
                 return
             if one.is_undone or (one.is_due(now_ms) and not one.is_over):
-                one.word = self._records.repeat(key, one.value, one.word)
+                one.said_at = self._records.repeat(key, one.value, one.said_at)
                 one.renewed_ms, one.is_undone = now_ms, False
             if one.is_over:
                 del self._kept[key]
@@ -167,10 +165,10 @@ class Leases:
         another = self._records.look()
         if another is not None:
             for one in self._kept.values():
-                one.word = min(one.word, another - 1)  # what stands before it is no news
-        for said in self._records.words():
-            if (lease := self._kept.get(said.key)) is not None:
-                lease.heed(said)
+                one.said_at = min(one.said_at, another - 1)  # what stands before it is no news
+        for record in self._records.read():
+            if (lease := self._kept.get(record.key)) is not None:
+                lease.heed(record)
 
     def begin(self) -> None:
         """Renew them in a thread beside the application until `close`."""

@@ -174,11 +174,11 @@ def encoded(subscription: Subscription) -> bytes:
     return value
 
 
-def word_of(kind: type[W], what: str, value: str) -> W:
-    """Return the member that a word stands for, so that `"direct"` may be written as text.
+def enum_member(kind: type[W], what: str, value: str) -> W:
+    """Return the member that a text names, so that `"direct"` may be written.
 
     Raises:
-        SubjectError: It is not one of these words.
+        SubjectError: It names none.
     """
     if isinstance(value, kind):
         return value

@@ -33,7 +33,7 @@ AGAIN_MS = 1_000
 likes."""
 
 FAREWELL_S = 1.0
-"""How long Kafka may take for the word that an application ends."""
+"""How long Kafka may take for the record that ends an application."""
 
 
 class RoleConnection:
@@ -138,13 +138,17 @@ class RoleConnection:
         self._has_lost |= lost > 0
         return lost
 
-    def is_written(self) -> bool:
-        """Return whether Kafka has taken all records."""
+    def note_failures(self) -> None:
+        """Take note of what Kafka has not taken, and will not."""
         with self._used():
             self._has_lost |= self._writer.failed() > 0
+
+    def is_written(self) -> bool:
+        """Return whether Kafka has taken all records, as of the last look for failures."""
+        with self._used():
             return not (self._has_lost or self._writer.pending())
 
-    def has_lost(self) -> bool:
+    def take_lost(self) -> bool:
         """Return, once, whether records were lost, which are to be written again by now."""
         if not self._has_lost or self._now_ms() - self._lost_ms < AGAIN_MS:
             return False
@@ -190,7 +194,7 @@ class RoleConnection:
             raise
         return records
 
-    def skips_deleted(self) -> bool:
+    def skip_deleted(self) -> bool:
         """Go on behind what was deleted unread; return whether anything was.
 
         It happens to one that was away for longer than its topic keeps, or reads too slowly.

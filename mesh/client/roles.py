@@ -479,8 +479,8 @@ class Roles:
             decoded = connection.told.popleft()
             if self._is_current(decoded):
                 self._take(decoded.event)
-        if self._connection is connection and connection.skips_deleted():
-            # What was deleted unread never comes again, be it that the lease has ended.
+        if self._connection is connection and connection.skip_deleted():
+            # What was deleted unread never comes again, even if it said that the lease has ended.
             self._calls.end_all(None)
             connection.end_lease()
             self._say_all_again()
@@ -493,9 +493,10 @@ class Roles:
 
     def _see_to_lost(self, connection: RoleConnection) -> None:
         """Write again what Kafka has not taken: an outage may last longer than records wait."""
+        connection.note_failures()
         if connection.is_written():
             self._requests.written()
-        elif connection.has_lost():
+        elif connection.take_lost():
             self._requests.write_again()
             self._watch_again()
 

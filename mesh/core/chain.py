@@ -10,7 +10,7 @@ from enum import StrEnum
 from mesh.model.frames import Chain
 
 
-class Verdict(StrEnum):
+class ChainVerdict(StrEnum):
     """What becomes of an arrived frame.
 
     Attributes:
@@ -35,7 +35,7 @@ def judge(
     is_broken: bool = False,
     is_excused: bool = False,
     is_gap: bool = False,
-) -> Verdict:
+) -> ChainVerdict:
     """Return what becomes of a frame.
 
     Args:
@@ -49,7 +49,7 @@ def judge(
     """
     is_between = is_gap and chain.previous == chain.last == last
     if last >= chain.last and not is_between:
-        return Verdict.DUPLICATE
+        return ChainVerdict.DUPLICATE
     if chain.previous > last and not is_excused:
-        return Verdict.WAITING if is_broken else Verdict.GAP
-    return Verdict.ACCEPT if chain.first > last or is_between else Verdict.PARTIAL
+        return ChainVerdict.WAITING if is_broken else ChainVerdict.GAP
+    return ChainVerdict.ACCEPT if chain.first > last or is_between else ChainVerdict.PARTIAL

@@ -47,7 +47,7 @@ class AttributeChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ItemChange:
     """One thing that differs.
 
     Attributes:
@@ -75,9 +75,9 @@ class Described:
     document: Mapping[str, object]
 
 
-def changes_between(before: Described, after: Described) -> Sequence[Change]:
+def changes_between(before: Described, after: Described) -> Sequence[ItemChange]:
     """Return what differs, by kind of thing and name; nothing for equal topologies."""
-    found: list[Change] = []
+    found: list[ItemChange] = []
     for what in ItemKind:
         old, new = _things(before, what), _things(after, what)
         for name in [*old, *(name for name in new if name not in old)]:
@@ -89,7 +89,7 @@ def changes_between(before: Described, after: Described) -> Sequence[Change]:
 
 def _change(
     what: ItemKind, name: str, old: Attributes | None, new: Attributes | None
-) -> Change | None:
+) -> ItemChange | None:
     before, after = old or {}, new or {}
     attributes = [
         AttributeChange(name=key, before=before.get(key), after=after.get(key))
@@ -104,7 +104,7 @@ def _change(
         action = Action.CHANGE
     else:
         return None
-    return Change(what=what, name=name, action=action, attributes=tuple(attributes))
+    return ItemChange(what=what, name=name, action=action, attributes=tuple(attributes))
 
 
 def _things(of: Described, what: ItemKind) -> Mapping[str, Attributes]:

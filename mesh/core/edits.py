@@ -20,7 +20,7 @@ REMOVALS_MAX = 2_000
 """Beyond this no edit is proposed: the file wants another idea, not a list."""
 
 
-class Operation(StrEnum):
+class LinkOperation(StrEnum):
     """What an edit does to one link; better ones first."""
 
     MOVE = "move"
@@ -38,7 +38,7 @@ class Edit:
         is_new: Whether the link is one that the change adds.
     """
 
-    operation: Operation
+    operation: LinkOperation
     link: Link
     zone: str
     is_new: bool = False
@@ -48,7 +48,7 @@ class Edit:
         """Return the order among edits: of new links first, move before remove, then by name."""
         return (
             not self.is_new,
-            self.operation is Operation.REMOVE,
+            self.operation is LinkOperation.REMOVE,
             self.link.ends,
             self.zone,
             self.link.zone,
@@ -58,7 +58,7 @@ class Edit:
         """Return the edit as advice."""
         first, second = self.link.ends
         what = "the new link" if self.is_new else "link"
-        if self.operation is Operation.REMOVE:
+        if self.operation is LinkOperation.REMOVE:
             return f"remove {what} {first}-{second} from zone {self.zone}"
         return f"move {what} {first}-{second} from zone {self.link.zone} to zone {self.zone}"
 
@@ -214,18 +214,18 @@ class _Search:
                 if is_external in alone:
                     continue
                 alone[is_external] = None
-            yield Edit(Operation.MOVE, link, name, link in self.new)
-        yield Edit(Operation.REMOVE, link, link.zone, link in self.new)
+            yield Edit(LinkOperation.MOVE, link, name, link in self.new)
+        yield Edit(LinkOperation.REMOVE, link, link.zone, link in self.new)
 
     def apply(self, edit: Edit) -> None:
         """Change the graph."""
         self.graph.remove(edit.link)
-        if edit.operation is Operation.MOVE:
+        if edit.operation is LinkOperation.MOVE:
             self.graph.add(_result(edit))
 
     def undo(self, edit: Edit) -> None:
         """Change the graph back."""
-        if edit.operation is Operation.MOVE:
+        if edit.operation is LinkOperation.MOVE:
             self.graph.remove(_result(edit))
         self.graph.add(edit.link)
 
@@ -241,7 +241,7 @@ def _rank(edit: Edit) -> tuple[bool, bool, tuple[str, str], str, str]:
 
 def _ranks(edits: Sequence[Edit]) -> tuple[int, int, Sequence[tuple[object, ...]]]:
     old = sum(not edit.is_new for edit in edits)
-    removals = sum(edit.operation is Operation.REMOVE for edit in edits)
+    removals = sum(edit.operation is LinkOperation.REMOVE for edit in edits)
     return old, removals, [edit.rank for edit in edits]
 
 
@@ -253,7 +253,7 @@ def _removals(search: _Search) -> Sequence[Edit]:
             return ()
         movable = [x for x in conflict.loop() if search.zones[x.zone].kind is not ZoneKind.CLUSTER]
         link = min(movable, key=lambda one: one not in search.new)
-        edit = Edit(Operation.REMOVE, link, link.zone, link in search.new)
+        edit = Edit(LinkOperation.REMOVE, link, link.zone, link in search.new)
         search.apply(edit)
         edits.append(edit)
     budget = search.graph.expanded + EXPANDED_MAX

@@ -1,7 +1,7 @@
 """Consumers of queues in a scenario: they take what there is whenever time passes. Spec: lab.md 1.
 
-Each acknowledges at once what it was handed. What one was handed in vain, because the group gave
-the partition to somebody else before, is handed out again and counts again.
+Each acknowledges at once what it was handed. What it cannot acknowledge, because the group
+has given the partition to somebody else, is handed out again and counts again.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class Tally:
         """Read everything that is new."""
         for follower in self._followers.values():
             for record in follower.poll():
-                if self._skipped and self._is_known(record):
+                if self._skipped and self._pass_if_counted(record):
                     continue
                 self._decoders[record.topic()](record)
 
@@ -172,7 +172,7 @@ class Tally:
                 follower.add([place])
                 self._skipped[place] = offset
 
-    def _is_known(self, record: Record) -> bool:
+    def _pass_if_counted(self, record: Record) -> bool:
         """Return whether a record was counted before its log changed; note that it is there."""
         place = place_of(record)
         is_known = record.offset() < self._skipped.get(place, 0)

@@ -311,7 +311,7 @@ class RoleTaken:
     protocol: str = ""
 
 
-class Loss(StrEnum):
+class RoleLoss(StrEnum):
     """Why a role was lost."""
 
     HIGHER_HOLDER = "a higher holder took it"
@@ -326,7 +326,7 @@ class RoleLost:
     app: str
     address: Address
     iid: InstanceId
-    why: Loss
+    why: RoleLoss
 
 
 @dataclass(frozen=True, slots=True)

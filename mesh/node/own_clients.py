@@ -13,7 +13,7 @@ from mesh.model.interest_inputs import CLIENTS
 from mesh.node.own_interest import endpoint_interest
 from mesh.node.pending_interest import PendingInterest
 from mesh.node.queues import Leaving, OwnQueues
-from mesh.node.subscriptions import Change, Key, OwnSubscriptions
+from mesh.node.subscriptions import Key, OwnSubscriptions, SubscriptionChange
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class OwnClients:
         yield from self._follow(endpoint, known, changes, now)
 
     def _follow(
-        self, endpoint: str, known: Form | None, changes: Sequence[Change], now: int
+        self, endpoint: str, known: Form | None, changes: Sequence[SubscriptionChange], now: int
     ) -> Iterator[EnsureEndpoint | Note]:
         """Have what is in force of an endpoint, which was known as this, count from now on."""
         for (_, filter_), before, after in changes:
@@ -86,7 +86,7 @@ class OwnClients:
                 self.making.setdefault(endpoint, now)
             yield EnsureEndpoint(endpoint, form.message_class)
 
-    def _keep_address(self, endpoint: str, changes: Sequence[Change], now: int) -> None:
+    def _keep_address(self, endpoint: str, changes: Sequence[SubscriptionChange], now: int) -> None:
         """Have what is on its way to a shared queue still arrive, though it is one no more."""
         for _, before, _ in changes:
             if before is not None and self.queues.is_shared(endpoint, before):

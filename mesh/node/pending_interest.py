@@ -29,7 +29,7 @@ class PendingInterest:
 
     @property
     def has_news(self) -> bool:
-        """Whether a round would change anything, be it only a version to acknowledge."""
+        """Whether a round would change anything, even if only a version is to be acknowledged."""
         return bool(self.changes) or self.cuts.has_news or self.versions.has_news
 
     def put(self, filter_: str, member: Member, interest: Interest | None) -> None:

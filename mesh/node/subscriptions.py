@@ -35,7 +35,7 @@ ELSEWHERE_MAX = 1_000
 """Of how many keys it is known what stands in partitions that are not read."""
 
 
-class Change(NamedTuple):
+class SubscriptionChange(NamedTuple):
     """What a record has made of one subscription.
 
     Attributes:
@@ -79,7 +79,7 @@ class OwnSubscriptions:
             for filter_ in said:
                 yield endpoint, filter_
 
-    def put(self, key: Key, subscription: Subscription, now: int) -> Sequence[Change]:
+    def put(self, key: Key, subscription: Subscription, now: int) -> Sequence[SubscriptionChange]:
         """Take a subscription in, or renew it; return what becomes of those of its endpoint."""
         endpoint, filter_ = key
         said = self.said.setdefault(endpoint, {})
@@ -97,7 +97,7 @@ class OwnSubscriptions:
             return self._turn(endpoint, form)
         return self._keep(key, known)
 
-    def pop(self, key: Key) -> Sequence[Change]:
+    def pop(self, key: Key) -> Sequence[SubscriptionChange]:
         """Remove a subscription; return what becomes of those of its endpoint."""
         endpoint, filter_ = key
         if self.said.get(endpoint, {}).pop(filter_, None) is None:
@@ -106,7 +106,7 @@ class OwnSubscriptions:
         self._leases.pop(key, None)
         return self._keep(key, self.endpoints[endpoint])
 
-    def _keep(self, key: Key, form: Form) -> list[Change]:
+    def _keep(self, key: Key, form: Form) -> list[SubscriptionChange]:
         """Have an endpoint be what it was, as long as a subscription of that form is left."""
         endpoint, _ = key
         changes = [self._enforce(key, form)]
@@ -115,12 +115,12 @@ class OwnSubscriptions:
             changes += self._turn(endpoint, prevailing_form(map(form_of, said.values())))
         return changes
 
-    def _turn(self, endpoint: str, form: Form) -> list[Change]:
+    def _turn(self, endpoint: str, form: Form) -> list[SubscriptionChange]:
         """Have an endpoint be something else, or be there at all."""
         self.endpoints[endpoint] = form
         return [self._enforce((endpoint, filter_), form) for filter_ in self.said[endpoint]]
 
-    def _enforce(self, key: Key, form: Form) -> Change:
+    def _enforce(self, key: Key, form: Form) -> SubscriptionChange:
         """Have a subscription be in force if it is of its endpoint's form."""
         endpoint, filter_ = key
         before, after = self.asked.get(key), self.said[endpoint].get(filter_)
@@ -133,7 +133,7 @@ class OwnSubscriptions:
         elif before is not None:
             del self.asked[key]
         self._file(key, after)
-        return Change(key, before, after)
+        return SubscriptionChange(key, before, after)
 
     def _file(self, key: Key, subscription: Subscription | None) -> None:
         """Keep apart what is in force of queues."""

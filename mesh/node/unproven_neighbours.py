@@ -20,7 +20,7 @@ LOOK_MS = 1_000
 tick took a fifth of an idle worker's calls."""
 
 PATIENCE_MAX_MS = 600_000
-"""Each reading in vain doubles that, up to this."""
+"""Each reading that proves nothing doubles that, up to this."""
 
 
 START_PATIENCE_MS = 15_000

@@ -103,7 +103,7 @@ class MeshUnderTest(ABC):
     # -- of all -------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start everything; returns when every node serves. What begins in vain is ended.
+        """Start everything; returns when every node serves. If one does not, all are ended.
 
         Raises:
             StartError: It was started before, something could not be had, or serves not in time.

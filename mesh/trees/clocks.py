@@ -43,7 +43,7 @@ def is_believed(node: Node, body: Body) -> bool:
     """Return whether what a frame says of clocks can be; the node's own follows a leap at once."""
     if isinstance(body, Reply) and body.grant is not None and body.grant.seq >= SEQ_END:
         return False
-    return all(_is_near(node, clock) for clock in _clocks(body))
+    return all(_spend_credit(node, clock) for clock in _clocks(body))
 
 
 def know_somebody(node: Node) -> None:
@@ -51,7 +51,7 @@ def know_somebody(node: Node) -> None:
     node.credit = min(node.credit, CREDIT)
 
 
-def _is_near(node: Node, clock: int) -> bool:
+def _spend_credit(node: Node, clock: int) -> bool:
     ahead = clock - node.clock
     if ahead <= STEP:
         return True

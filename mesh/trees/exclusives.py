@@ -5,7 +5,7 @@ Spec: tree_layer 5.4 (H15).
 
 from __future__ import annotations
 
-from mesh.model.tree_apps import Loss, RoleLost
+from mesh.model.tree_apps import RoleLoss, RoleLost
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.installing import has_ended, remove_instance, role_routes, wipe
 from mesh.trees.node import Node
@@ -35,7 +35,7 @@ def give_way(node: Node, address: Address, iid: InstanceId) -> None:
     """Drop every other instance of a role: this one holds it alone. The losers here are told."""
     for one in list(node.instances(address).values()):
         if one.iid != iid:
-            drop_local(node, one, Loss.HIGHER_HOLDER)
+            drop_local(node, one, RoleLoss.HIGHER_HOLDER)
     wipe(node, address, iid)
     _, role = role_routes(node, address)
     role.exclusive = iid
@@ -50,7 +50,7 @@ def heed_holder(node: Node, address: Address, scope: Extent, iid: InstanceId) ->
         give_way(node, address, iid)
 
 
-def drop_local(node: Node, one: LocalRole, why: Loss | None) -> None:
+def drop_local(node: Node, one: LocalRole, why: RoleLoss | None) -> None:
     """Stop hosting an instance; tell its application unless it asked for it."""
     node.drop(one)
     for scope in (Extent.CLOUD, Extent.REALM):

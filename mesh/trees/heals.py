@@ -55,7 +55,7 @@ def raise_heal(
         return
     end.heals_told[scope] = None
     heal = Heal(node.ids.fresh(), scope, node.name, link, merged, near, far)
-    node.is_first_sight(heal.id)
+    node.remember_if_new(heal.id)
     _take(node, heal, towards=link)
 
 
@@ -63,7 +63,7 @@ def read_heal(node: Node, link: str, said: Heal) -> None:
     """Take and spread the news of a heal."""
     if said.scope is Extent.REALM and node.is_remote(link):
         node.counts["realm heals from outside"] += 1
-    elif node.is_first_sight(said.id):
+    elif node.remember_if_new(said.id):
         _take(node, said, towards=link)
 
 

@@ -166,9 +166,9 @@ class TreeNode:
         self._node.settings = replace(settings, hops_max=max(settings.hops_max, nodes))
 
     def try_links(self, every_ms: int, missed_max: int) -> None:
-        """Send PING so often, and take a link for down that was silent for so many of them.
+        """Send PING at this interval from now on, and take so many without an answer for a cut.
 
-        From now on: what was heard at a slower pace is not too long ago by the new one.
+        What was heard at a slower pace is not too long ago by the new one.
         """
         node = self._node
         former = node.settings
@@ -180,7 +180,7 @@ class TreeNode:
             end.ping_ms = min(end.ping_ms, node.now_ms + every_ms)
 
     def excuse(self, links: Iterable[str], until_ms: int) -> None:
-        """Do not take these links for down before then because nothing is heard of them."""
+        """Do not consider these links down before then, though nothing is heard of them."""
         settings = self._node.settings
         silent_ms = settings.ping_ms * settings.pings_missed_max
         for end in (self._node.links[link] for link in links if link in self._node.links):

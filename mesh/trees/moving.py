@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from mesh.model.tree_apps import AnswerGiven, Loss, RoleLost, RouteReason
+from mesh.model.tree_apps import AnswerGiven, RoleLoss, RoleLost, RouteReason
 from mesh.model.tree_frames import Grant, RouteBreak
 from mesh.model.trees import Extent, MessageId
 from mesh.trees.colours import need_colour
@@ -66,7 +66,7 @@ def give(node: Node, one: LocalRole, given: AnswerGiven) -> Grant:
         one.address, one.iid, one.is_exclusive, given.gives_up, seq, one.extent, one.protocol
     )
     if given.gives_up:
-        drop_local(node, one, Loss.GRANTED)
+        drop_local(node, one, RoleLoss.GRANTED)
     return grant
 
 
@@ -123,7 +123,7 @@ def take(node: Node, session: Session, grant: Grant, had: Sequence[MessageId]) -
     for scope in (Extent.CLOUD, Extent.REALM):
         remove_instance(node, address, scope, iid, grant.seq)
     if is_beaten(node, address, iid, is_exclusive=grant.is_exclusive):
-        node.outputs.append(RoleLost(session.app, address, iid, Loss.HIGHER_HOLDER))
+        node.outputs.append(RoleLost(session.app, address, iid, RoleLoss.HIGHER_HOLDER))
         return
     need_colour(node)
     parcel = Parcel()

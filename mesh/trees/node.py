@@ -176,7 +176,7 @@ class Node:
             if end.is_up and link != but and not (scope is Extent.REALM and self.is_remote(link)):
                 yield link
 
-    def is_first_sight(self, id_: MessageId) -> bool:
+    def remember_if_new(self, id_: MessageId) -> bool:
         """Remember an id; return whether it was unknown. The oldest are forgotten."""
         if id_ in self.seen:
             return False

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from mesh.model.tree_apps import (
     ExclusiveCleared,
-    Loss,
     Refused,
+    RoleLoss,
     RoleRequest,
     RoleTaken,
     RouteReason,
@@ -167,8 +167,8 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
         node.counts[RESERVED] += 1
         return
     is_inside = told.local_only and not node.is_remote(link)
-    is_first = node.is_first_sight(told.id)
-    is_first_inside = is_inside and node.is_first_sight(_inside(told.id))
+    is_first = node.remember_if_new(told.id)
+    is_first_inside = is_inside and node.remember_if_new(_inside(told.id))
     if not is_first and not is_first_inside:
         return
     node.clock = max(node.clock, clock_of(told.iid))
@@ -202,7 +202,7 @@ def _install(node: Node, link: str, address: Address, told: Publish, *, is_insid
 def _clear(node: Node, address: Address, iid: InstanceId) -> None:
     for one in list(node.instances(address).values()):
         if one.iid <= iid:
-            drop_local(node, one, Loss.CLEARED)
+            drop_local(node, one, RoleLoss.CLEARED)
     _, role = role_routes(node, address)
     if role.exclusive <= iid:
         role.exclusive = InstanceId(0)
@@ -259,8 +259,8 @@ def _told(
 
 
 def _remember(node: Node, told: Publish) -> None:
-    node.is_first_sight(told.id)
-    node.is_first_sight(_inside(told.id))
+    node.remember_if_new(told.id)
+    node.remember_if_new(_inside(told.id))
 
 
 def _inside(id_: MessageId) -> MessageId:

@@ -64,7 +64,7 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
         node.counts[TOO_FAR] += 1
         node.transmit(link, RecoveryDone(asked.id, ok=False))
         return
-    if not node.is_first_sight(asked.id):
+    if not node.remember_if_new(asked.id):
         node.transmit(link, RecoveryDone(asked.id, ok=True))
         return
     address = Address(asked.tree, asked.role)
@@ -188,7 +188,7 @@ def _begin(node: Node, join: Join) -> None:
         if scope is Extent.CLOUD and join.scope is Extent.REALM:
             continue
         flood = _begun_here(node, join, scope)
-        node.is_first_sight(flood.id)
+        node.remember_if_new(flood.id)
         join.running[flood.id] = None
         floods.append(flood)
     for flood in floods:
@@ -219,7 +219,7 @@ def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[Messag
     known = tuple(role.everywhere.routes)
     asked = [_begun_here(node, join, join.scope, known) for _ in heals]
     for own in asked:
-        node.is_first_sight(own.id)
+        node.remember_if_new(own.id)
         join.running[own.id] = None
     for own, heal in zip(asked, heals, strict=True):
         _direct(node, own, batch, heal)

@@ -18,9 +18,9 @@ from mesh.trees.sending import forward
 from mesh.trees.settling import close, say, settle
 from mesh.trees.snooping import (
     has_room_behind,
-    is_reply_held,
     let_go,
     next_behind,
+    show_reply,
     wait_behind,
 )
 
@@ -138,7 +138,7 @@ def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
         return  # its last reply was among those that waited
     if session.is_held:
         wait_behind(node, session, source, said)
-    elif not is_reply_held(node, session, source, said):
+    elif not show_reply(node, session, source, said):
         _account(node, session, source, said)
 
 

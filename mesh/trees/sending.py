@@ -16,7 +16,7 @@ from mesh.trees.profiles import flooding
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover
 from mesh.trees.settling import say, settle
-from mesh.trees.snooping import is_message_held, waits
+from mesh.trees.snooping import show_message, waits
 from mesh.trees.utility import forget_certainty
 
 
@@ -33,12 +33,12 @@ def send(node: Node, wanted: SendWanted) -> None:
         node.ids.fresh(), wanted.address, wanted.iid, wanted.protocol, options,
         wanted.header, wanted.payload, None, node.now_ms, app=wanted.app, call=wanted.call,
     )  # fmt: skip
-    node.is_first_sight(session.mid)
+    node.remember_if_new(session.mid)
     if not options.one_way:
         node.calls[(wanted.app, wanted.call)] = None
     enter(node, session)
     forget_certainty(node, session.address)
-    if not is_message_held(node, session):
+    if not show_message(node, session):
         forward(node, session)
 
 
@@ -48,8 +48,8 @@ def read_send(node: Node, link: str, said: Send) -> None:
         node.counts[TOO_FAR] += 1
         _answer_copy(node, link, said)
         return
-    if not node.is_first_sight(said.mid):
-        if not _takes_the_place(node, link, said):
+    if not node.remember_if_new(said.mid):
+        if not _replace_if_faster(node, link, said):
             _answer_copy(node, link, said)
         return
     session = Session(
@@ -58,7 +58,7 @@ def read_send(node: Node, link: str, said: Send) -> None:
         upstream_delivered=said.delivered, left_realm=said.left_realm, toward=said.toward,
     )  # fmt: skip
     enter(node, session)
-    if not is_message_held(node, session):
+    if not show_message(node, session):
         forward(node, session)
 
 
@@ -209,7 +209,7 @@ def _end_if_idle(node: Node, session: Session) -> None:
         settle(node, session)
 
 
-def _takes_the_place(node: Node, link: str, said: Send) -> bool:
+def _replace_if_faster(node: Node, link: str, said: Send) -> bool:
     """Take a copy that stayed in the realm for one that was faster and did not; say whether it is.
 
     It alone is for roles that are known in the realm alone. What has yet to be answered goes back

@@ -88,7 +88,7 @@ def _closing_kind(session: Session) -> ReplyKind:
 
 
 def _as_the_sender_sees_it(kind: ReplyKind) -> ReplyKind:
-    """A message of which nobody has said anything has found nobody."""
+    """A message about which nobody has said anything has found nobody."""
     if kind in (ReplyKind.DUPLICATE, ReplyKind.STALE):
         return ReplyKind.NOT_FOUND
     return kind

@@ -103,7 +103,7 @@ def expect_more(node: Node, session: Session, source: Source) -> None:
             session.behind[at] = (whose, replace(said, is_last=False))
 
 
-def is_message_held(node: Node, session: Session) -> bool:
+def show_message(node: Node, session: Session) -> bool:
     """Show a message to those who watch; return whether it waits for one of them."""
     watching = _watching(node, session)
     return bool(watching) and show(node, Held(session, watching, node.now_ms))
@@ -114,7 +114,7 @@ def waits(node: Node, session: Session) -> bool:
     return any(held.session is session and held.said is None for held in node.held.values())
 
 
-def is_reply_held(node: Node, session: Session, source: Source, said: Reply) -> bool:
+def show_reply(node: Node, session: Session, source: Source, said: Reply) -> bool:
     """Show a reply to those who watch; return whether it waits for one of them.
 
     A grant never waits: routes already lead where it goes.

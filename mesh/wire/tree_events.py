@@ -17,11 +17,11 @@ from mesh.model.tree_apps import (
     Delivered,
     Expired,
     KnownRoute,
-    Loss,
     NodesFound,
     NodesLost,
     PartitionSuspected,
     Refused,
+    RoleLoss,
     RoleLost,
     RoleTaken,
     RouteReason,
@@ -298,7 +298,9 @@ def _role_taken(app: str, fields: JsonFields) -> RoleTaken:
 
 def _role_lost(app: str, fields: JsonFields) -> RoleLost:
     address = read_address(fields.text("tree"), fields.text("role"))
-    return RoleLost(app, address, InstanceId(fields.hexadecimal("iid")), fields.word("why", Loss))
+    return RoleLost(
+        app, address, InstanceId(fields.hexadecimal("iid")), fields.word("why", RoleLoss)
+    )
 
 
 def _refused(app: str, fields: JsonFields) -> Refused:

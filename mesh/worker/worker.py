@@ -328,7 +328,7 @@ class Worker:
             if self._service is not None:
                 self._service.step(input_)
             self._listener.tell_again()
-            self._listener.leads(self._leadership.topic_ids, self._leadership.words)
+            self._listener.leads(self._leadership.topic_ids, self._leadership.records)
         self._know_node()
         if self._service is not None:
             self._service.lanes.keep(assigned)

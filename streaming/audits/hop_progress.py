@@ -135,7 +135,7 @@ class HopProgress:
         known = {step.reader: step for step in ticket.ahead}
         followed = {step.reader: None for step in steps}  # a loop has an end here
         for step in steps:
-            if not (self._has_settled(step, sight) or _is_left(ticket, step, sight)):
+            if not (self._settle(step, sight) or _is_left(ticket, step, sight)):
                 remaining.append(step)
                 continue
             steps.extend(self._onward(ticket, step, known, followed, sight))
@@ -157,7 +157,7 @@ class HopProgress:
             ways.extend(onward)
             ahead.extend(onward)
         for step in ahead:
-            self._has_settled(step, sight)
+            self._settle(step, sight)
         return ahead
 
     def _onward(
@@ -176,7 +176,7 @@ class HopProgress:
             seen = known.get(found.reader)
             yield found if seen is None else replace(seen, trail=found.trail)
 
-    def _has_settled(self, step: Step, sight: Sight) -> bool:
+    def _settle(self, step: Step, sight: Sight) -> bool:
         if not self._has_passed(step):
             return False
         if step.awaits is not None and _is_read(step.awaits, sight.read):

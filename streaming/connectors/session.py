@@ -163,7 +163,7 @@ def start_session(
 def interpreted(session: SparkSession) -> Iterator[None]:
     """Have plans `INTERPRETED` that a session makes within; by one thread at a time.
 
-    Also code that is compiled already is written anew for each plan, to be found again by its text.
+    Code that is compiled already is written once more for each plan, and found by its text.
     """
     settings = session.conf
     before = {name: str(settings.get(name)) for name in INTERPRETED}

@@ -1,7 +1,7 @@
 """What a former run of the auditor has told, where it has left no state.
 
-That run would have taken back what holds no longer. Who begins anew has to know of it, or it would
-stand for good.
+That run would have taken back what no longer holds. A run that begins again has to know of it, or
+it would stand for good.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def packed_block(key: BlockKey, block: Block, held: BlockText | None) -> tuple[b
 def _rest_of(block: Block) -> Block:
     """Return what is not told column by column, as another process can go on with it.
 
-    Its clock is another one. And it asks anew where logs end that tickets wait for: so it waits
+    Its clock is another one. And it asks again where logs end that tickets wait for: so it waits
     for more than it must, and what is kept does not grow with partitions for each block.
     """
     tickets = [*map(unasked, block.tickets)]

@@ -125,7 +125,7 @@ class Sources:
         return is_known and self.is_worth_asking(kafka)
 
     def is_worth_asking(self, kafka: str) -> bool:
-        """Return whether a Kafka cluster did not fail to answer just now, be it read or not."""
+        """Return whether a Kafka cluster did not fail to answer just now, read or not."""
         silent_s = self.silent.get(kafka)
         return silent_s is None or not 0 <= self.clock() - silent_s < RETRY_S
 

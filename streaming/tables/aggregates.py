@@ -160,7 +160,7 @@ def _listed(
     """Return a table as one row for all that have the same keys, and a list of each other column.
 
     With many endpoints most of a batch are such rows, and most of each is what others say too.
-    Topic ids among the keys become text last: by another key all would be shared out anew.
+    Topic ids among the keys become text last: by another key all would be shared out again.
     """
     columns, listed, row = _lists(table, tuple(keys), tuple(each))
     grouped = frame.groupBy(*columns).agg(listed)

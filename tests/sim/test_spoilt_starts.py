@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.worker.control.own_words import OwnWords
+from mesh.worker.control.leader_records import LeaderRecords
 from tests.sim import spoilt_starts
 
 
@@ -19,7 +19,7 @@ def test_all_is_well_again_whatever_strangers_wrote_and_whoever_died(seed: int) 
 def test_a_node_that_leaves_what_was_written_over_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(OwnWords, "overwritten", lambda *_: ())
+    monkeypatch.setattr(LeaderRecords, "overwritten", lambda *_: ())
     monkeypatch.setattr(spoilt_starts, "SETTLES_MS", 60_000)
     with pytest.raises(spoilt_starts.SpoiltError, match=r"says nothing|known everywhere"):
         spoilt_starts.trial(1)

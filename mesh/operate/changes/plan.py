@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mesh.config.published import published_document
 from mesh.core.audience import EndpointFilter
-from mesh.core.changes import Action, Change, Described, ItemKind, changes_between
+from mesh.core.changes import Action, Described, ItemChange, ItemKind, changes_between
 from mesh.core.legality import Locate
 from mesh.core.reach import ReachChange, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
@@ -82,7 +82,7 @@ class Plan:
 
     base: TopologyInForce
     proposed: Topology
-    changes: Sequence[Change]
+    changes: Sequence[ItemChange]
     topics: TopicsChange
     rights: RightsChange
     reach: ReachChange

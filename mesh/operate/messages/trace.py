@@ -39,8 +39,8 @@ class Trace:
         size: Bytes of its payload; None if the record is gone or it is a tombstone.
         created_ms: The publisher's time; None if the record is gone.
         is_there: Whether the ingress record is still there.
-        is_routed: Whether the origin node has passed it; None of a moment gone by of which nobody
-            knows.
+        is_routed: Whether the origin node has passed it; None where that is asked of a moment in
+            the past, of which nobody knows.
         end: Offset that the next message of its ingress partition gets.
         frames: On outboxes, in the order of the walk.
         deliveries: To endpoints that have a topic.

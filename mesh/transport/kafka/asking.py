@@ -163,7 +163,7 @@ class Asking:
                 self._impatient_s = None if answers else self._next_s()
                 self.client.poll(0)
                 if (refused := self._identity.refused) is not None:
-                    # It may be a moment's: a broker that begins knows its users a little later.
+                    # It may pass: a broker that has just started learns its users a little later.
                     refusal = transport_error(self._site, what, refused)
                     raise TransportUnavailableError(str(refusal))
                 raise transport_error(self._site, what, again).with_answers(answers)

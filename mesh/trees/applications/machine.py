@@ -213,7 +213,7 @@ class Applications:
                 self.refused["TOO_EARLY"] += 1
             return
         if said.app:
-            if self._is_full(said.app):
+            if self._refuse_if_full(said.app):
                 return
             yield from self._live(said.app)
         if isinstance(said, RoutesAsked):
@@ -275,7 +275,7 @@ class Applications:
                 ends = []
             of = app
             begins = one.request if isinstance(one, RoleSaid) else one.lease_ms
-            if begins is not None and self._is_full(app):
+            if begins is not None and self._refuse_if_full(app):
                 continue
             if isinstance(one, LeaseSaid):
                 yield from self._lease(one)
@@ -310,7 +310,7 @@ class Applications:
         if held is not None and self._is_caught_up and not is_settling:
             yield Tell(key.app, held)
 
-    def _is_full(self, name: str) -> bool:
+    def _refuse_if_full(self, name: str) -> bool:
         """Return whether nobody else can be served: each application costs a topic."""
         is_full = name not in self._apps and len(self._apps) >= APPS_MAX
         if is_full:

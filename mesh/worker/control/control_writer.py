@@ -92,8 +92,8 @@ from mesh.wire.keys import (
 )
 from mesh.wire.links import decode_node_links, encode_node_links
 from mesh.wire.renewals import ENDED
+from mesh.worker.control.leader_records import LeaderRecord, LeaderRecords
 from mesh.worker.control.lost_writes import LostWrites
-from mesh.worker.control.own_words import OwnWords, Word
 
 LEARNED_BYTES = 50_000
 """About the size of one record of `learned`; a set of many filters takes several. The records of
@@ -198,7 +198,7 @@ class ControlWriter:
         unwritable: Topics to which nothing is written now; see `mesh.worker.control.unwritable`.
         written_to: Topics that may be left out, and that the last transaction wrote to.
         ends: Where what it wrote stands, in topics that nobody else writes and others go by.
-        words: What it wrote last besides its offers, told as it is written.
+        records: What it wrote last besides its offers, told as it is written.
         by_spare: Whether it has the node's spare transactional id.
     """
 
@@ -210,7 +210,7 @@ class ControlWriter:
     unwritable: frozenset[str] = frozenset()
     written_to: dict[str, None] = field(default_factory=dict)
     ends: LostWrites = field(default_factory=LostWrites)
-    words: OwnWords = field(default_factory=OwnWords)
+    records: LeaderRecords = field(default_factory=LeaderRecords)
     by_spare: bool = False
     names: TopicNames = field(init=False)
     _parts: dict[tuple[str, Scope], int] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class ControlWriter:
         self,
         told: Identity | None,
         writes: Iterable[Write],
-        again: Iterable[tuple[bytes, Word]] = (),
+        again: Iterable[tuple[bytes, LeaderRecord]] = (),
     ) -> None:
         """Hand over everything of one step in one transaction, which is not committed yet.
 
@@ -286,7 +286,7 @@ class ControlWriter:
             case WriteRepair(neighbour, request, is_open):
                 self._ask(neighbour, request, is_open=is_open)
             case EndSubscription(endpoint, filter_):
-                if self._takes(clients := self.names.clients(self.node)):
+                if self._note_written_to(clients := self.names.clients(self.node)):
                     key = subscription_key(endpoint, filter_)
                     self.writer.produce(clients, None, key, 0, headers=ENDED)
 
@@ -317,20 +317,20 @@ class ControlWriter:
         self._control(mark_key(scope), None if mark is None else encode_mark(mark))
 
     def _say(self, key: bytes, value: bytes | None, headers: Headers | None = None) -> None:
-        """Write what is written once, and would be missed: see `OwnWords`."""
-        self.words.say(key, Word(value, headers))
+        """Write what is written once, and would be missed: see `LeaderRecords`."""
+        self.records.say(key, LeaderRecord(value, headers))
         self._control(key, value, headers)
 
     def _control(self, key: bytes, value: bytes | None, headers: Headers | None = None) -> None:
         self._put(self.names.control(self.node), key, value, headers)
-        if self._takes(log := self.names.control_log(self.node)):
+        if self._note_written_to(log := self.names.control_log(self.node)):
             self.writer.produce(log, value, key, 0)
 
     def _to(self, neighbour: str, key: bytes, value: bytes | None) -> None:
-        if self._takes(topic := self.names.to_control(self.node, neighbour)):
+        if self._note_written_to(topic := self.names.to_control(self.node, neighbour)):
             self._put(topic, key, value)
 
-    def _takes(self, topic: str) -> bool:
+    def _note_written_to(self, topic: str) -> bool:
         """Return whether a topic that may be left out is written to, and take note of it."""
         if topic in self.unwritable:
             return False

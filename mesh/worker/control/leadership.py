@@ -29,8 +29,8 @@ from mesh.worker.control.control_writer import (
     was_written_by_spare,
 )
 from mesh.worker.control.frozen_neighbours import FrozenNeighbours
+from mesh.worker.control.leader_records import LeaderRecords
 from mesh.worker.control.lost_writes import LostWrites
-from mesh.worker.control.own_words import OwnWords
 from mesh.worker.control.unwritable import UnwritableTopics
 from mesh.worker.process.commits import Commits, Pending
 from mesh.worker.process.errands import Errand, Errands, Steps
@@ -79,7 +79,7 @@ class Led:
         unwritable: Control topics that cannot be written now.
         learned: What the node has kept of its neighbours; nobody else adds to it any more.
         ends: Where what they say stands.
-        words: What its leader says there besides its offers.
+        records: What its leader says there besides its offers.
         by_spare: Whether it is written under the node's spare transactional id.
     """
 
@@ -91,7 +91,7 @@ class Led:
     unwritable: frozenset[str]
     learned: Sequence[Record]
     ends: LostWrites
-    words: OwnWords
+    records: LeaderRecords
     by_spare: bool = False
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ def take_control(
             unwritable=unwritable,
             by_spare=is_spare,
         )
-        control.words.begin(written.said)
+        control.records.begin(written.said)
         for record in said[-1:]:
             control.ends.note(record.topic(), record.offset())
         identity = identity_of(topology, node, home, cluster_id, uuid, epoch)
@@ -170,9 +170,17 @@ def take_control(
     except BaseException:
         writer.close()
         raise
-    ends, words = control.ends, control.words
     return Led(
-        writer, written, uuid, epoch, topic_ids, unwritable, learned, ends, words, by_spare=is_spare
+        writer,
+        written,
+        uuid,
+        epoch,
+        topic_ids,
+        unwritable,
+        learned,
+        control.ends,
+        control.records,
+        by_spare=is_spare,
     )
 
 
@@ -243,9 +251,9 @@ class Leadership:
         return {} if self._control is None else self._control.topic_ids
 
     @property
-    def words(self) -> OwnWords:
+    def records(self) -> LeaderRecords:
         """What this worker says as the leader besides its offers; nothing if it does not lead."""
-        return OwnWords() if self._control is None else self._control.words
+        return LeaderRecords() if self._control is None else self._control.records
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -314,7 +322,7 @@ class Leadership:
         self._control = ControlWriter(
             *(self.topology, self.node, led.writer, self.read_positions, led.topic_ids),
             ends=led.ends,
-            words=led.words,
+            records=led.records,
             by_spare=led.by_spare,
         )
         self._control.unwritable = self._unwritable.now(now_ms)
@@ -377,8 +385,8 @@ class Leadership:
             yield from self._end_write(now_ms)
         if self._control is None:
             return
-        words = self._control.words
-        again = words.overwritten(now_ms) if words.differing else ()
+        records = self._control.records
+        again = records.overwritten(now_ms) if records.differing else ()
         if not (self._writes or self._is_other or again):
             return
         unwritable = self._unwritable.now(now_ms)

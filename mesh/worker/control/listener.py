@@ -84,8 +84,8 @@ from mesh.wire.state import decode_fact
 from mesh.wire.subscriptions import decode_subscription
 from mesh.worker.control.feeds import Feed, Feeds
 from mesh.worker.control.identities import about_links
+from mesh.worker.control.leader_records import LeaderRecords
 from mesh.worker.control.orders import NodeOrders
-from mesh.worker.control.own_words import OwnWords
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import OwnTopics, control_topics
@@ -107,7 +107,7 @@ class Listener:
         asked: Open repair requests, by neighbour and record key. Spec: K11.
         orders: What operators want of the node.
         peers: How far all lanes of the node have read, if there are several.
-        words: What this worker, if it leads, says on the node's control topic besides its offers.
+        records: What this worker, if it leads, says on the node's control topic besides its offers.
     """
 
     topology: Topology
@@ -122,7 +122,7 @@ class Listener:
     orders: NodeOrders = field(init=False)
     refused: int = 0
     peers: ReadPositions = field(default_factory=ReadPositions)
-    words: OwnWords = field(default_factory=OwnWords)
+    records: LeaderRecords = field(default_factory=LeaderRecords)
     _neighbours: dict[str, str] = field(default_factory=dict)
     _closed: frozenset[str] = frozenset()
     _tells_again: bool = False
@@ -321,10 +321,10 @@ class Listener:
         self._feeds.isolated = tuple(neighbours)
         self._feeds.leave(neighbours)
 
-    def leads(self, topic_ids: Mapping[str, bytes], words: OwnWords) -> None:
+    def leads(self, topic_ids: Mapping[str, bytes], records: LeaderRecords) -> None:
         """Record what control topics were as this worker took the lead, and what it says there."""
         self._own.wrote(topic_ids)
-        self.words = words
+        self.records = records
 
     def tell_again(self) -> None:
         """Tell again which links are disabled: what was learned of them may be newer now."""
@@ -377,7 +377,7 @@ class Listener:
     def _own_control(self, record: Record) -> Iterator[Input]:
         """Read the own topic as neighbours do, whoever wrote there. Spec: K16."""
         key, value = record.key() or b"", record.value()
-        self.words.read(key, value)
+        self.records.read(key, value)
         match parse_key(key, NODE_KEYS):
             case AdvertKey(scope, filter_):
                 interest = (
@@ -386,7 +386,7 @@ class Listener:
                 yield OwnAdvertRead(scope, filter_, interest)
             case MarkKey(scope):
                 mark = None if value is None else _read_or(None, decode_mark, value)
-                is_ours = mark is None or self._is_good(record.topic(), mark)
+                is_ours = mark is None or self._accept_mark(record.topic(), mark)
                 yield OwnMarkRead(scope, mark if is_ours else None)
             case IdentityKey() | LinksKey() as about:
                 yield from about_links(about, value)
@@ -396,7 +396,7 @@ class Listener:
             case HeartbeatKey() | SubscribedKey() | StopKey():
                 pass  # what only others go by
 
-    def _is_good(self, topic: str, mark: Mark) -> bool:
+    def _accept_mark(self, topic: str, mark: Mark) -> bool:
         """Return whether a mark is about the topic that it stands in, as far as that is known.
 
         It may be old, and copied from another topic by somebody; or the topic is another one by
@@ -421,7 +421,7 @@ class Listener:
                     yield AdvertRead(neighbour, scope, filter_, interest)
                 case MarkKey(scope) if value is not None:
                     mark = decode_mark(value)
-                    if self._is_good(record.topic(), mark):
+                    if self._accept_mark(record.topic(), mark):
                         yield MarkRead(neighbour, scope, mark)
                 case HeartbeatKey() if value is not None:
                     yield BeatRead(neighbour, decode_heartbeat(value))

@@ -37,7 +37,7 @@ Connect = Callable[[Topology, str], tuple[KafkaCluster, Reader]]
 log = structlog.get_logger()
 
 
-class Part(Protocol):
+class Relinkable(Protocol):
     """A part of the worker that knows the topology."""
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
@@ -85,7 +85,7 @@ class TopologyChanges:
     intake: Intake
     errands: Errands
     connect: Connect | None
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Relinkable] = field(default_factory=list)
     topology: Topology = field(init=False)
     told: Change | None = field(init=False)
     _number: int = field(init=False)

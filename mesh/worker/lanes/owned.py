@@ -253,7 +253,7 @@ class Lanes:
         log.info("lane.dropped", lane=number)
 
     def stand_still(self, lane: Lane, *, for_now: bool) -> None:
-        """Have a lane read nothing while the last is written that is to be its own again. K20."""
+        """Have a lane read nothing while a catch-up writes the last that is its own. K20."""
         meeting = self.sources.gate.meeting
         if for_now == (lane.number in meeting):
             return

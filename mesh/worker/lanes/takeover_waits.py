@@ -26,7 +26,7 @@ LANE_HEARS_FIRST_MS = 1_000
 looked up in the node's own topics."""
 
 UNREADABLE_LANE_RESTS_MS = 5_000
-"""How often a lane is tried again of which nobody can read where it stood: people mend that."""
+"""How often a lane is tried again where nobody can read how far it had come: people mend that."""
 
 FAILED_LANE_RESTS_MS, FAILED_LANE_RESTS_MAX_MS = 100, 1_000
 """How long a lane rests before it is taken again that has failed twice without a commit in between,

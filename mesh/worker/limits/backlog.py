@@ -49,7 +49,7 @@ class Backlog:
     _topic_id: bytes = b""
     _before: int = 0  # bytes written to what is no more
 
-    def is_of(self, topic_id: bytes, written: int) -> None:
+    def follow_topic(self, topic_id: bytes, written: int) -> None:
         """Begin again if the partition is of another topic than at the last call.
 
         Where that has outgrown the former one, its end does not show it.

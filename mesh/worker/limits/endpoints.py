@@ -236,7 +236,7 @@ class EndpointBacklogs:
         size, age_ms = 0, 0
         for at, one in seen.items():
             backlog = self._backlog(lane, at, limit)
-            backlog.is_of(one.topic_id, one.written)
+            backlog.follow_topic(one.topic_id, one.written)
             found, oldest_ms = backlog.look(one.end, one.passed, one.written, now_ms)
             size, age_ms = size + found, max(age_ms, oldest_ms)
         size_max, age_max_ms = limit_of_lane(lane, limit.size, limit.age_s)

@@ -182,7 +182,7 @@ class Backlogs:
         size, age_ms = 0, 0
         for at, (end, written) in told.items():
             backlog = self._counts.of(lane, at)
-            backlog.is_of(topic_id, written)
+            backlog.follow_topic(topic_id, written)
             found, oldest_ms = backlog.look(end, read.get(at, 0), written, now_ms)
             size, age_ms = size + found, max(age_ms, oldest_ms)
         return size, age_ms

@@ -57,7 +57,7 @@ class Errand(Protocol[T_co]):
 
 
 class Errands(Protocol):
-    """Begins errands."""
+    """What does errands beside the loop."""
 
     def begin(self, steps: Steps[T]) -> Errand[T]:
         """Have the steps done, one after the other."""
@@ -122,7 +122,7 @@ class SteppedErrands:
     """Does steps when somebody looks whether an errand has ended: for the simulator.
 
     Attributes:
-        rest: Draws how often somebody looks in vain before each step, and before the end shows;
+        rest: Draws how many looks find nothing before each step, and before the end shows;
             without it all is done at the first look.
     """
 

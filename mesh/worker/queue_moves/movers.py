@@ -218,7 +218,7 @@ class Movers:
                 if may_open:
                     self._open(lane, queue, now_ms)
                 mover = self._movers.get(key)
-            if mover is None or not self._knows(key, mover):
+            if mover is None or not self._prove(key, mover):
                 return
             mover.begin_to_move(link, target.address, most, self.lanes.commits)
             if mover.pending.is_any and mover.pending.is_through:
@@ -229,7 +229,7 @@ class Movers:
             if key in self._movers:
                 self._leave(key)
 
-    def _knows(self, key: tuple[int, str], mover: Mover) -> bool:
+    def _prove(self, key: tuple[int, str], mover: Mover) -> bool:
         """Return whether what a mover has read is of the topic that it moves; else ask.
 
         No id comes twice: so a look that begins after the fetch proves it.

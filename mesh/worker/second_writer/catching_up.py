@@ -96,7 +96,7 @@ class CatchUp:
         """
         asked: dict[str, list[TopicPartition]] = {}
         for source in self.sources:
-            if self._is_gone(source.at, begins[source.at]):
+            if self._leave_out_if_gone(source.at, begins[source.at]):
                 continue
             owner = source.link.neighbour if source.link is not None else self.lane.node
             cluster = self.lanes.topology.nodes[owner].kafka
@@ -132,7 +132,7 @@ class CatchUp:
             reader.assign({at: max(begin, start)})
             reader.position(at)
 
-    def _is_gone(self, at: TopicPartition, begin: int) -> bool:
+    def _leave_out_if_gone(self, at: TopicPartition, begin: int) -> bool:
         """Return whether nothing is left of a source that stopped; note what of it is lost. R6.
 
         Where a log was cut off and goes on with other records only what came before is read; the

@@ -198,7 +198,7 @@ class TargetCatchUp:
             self._end_commit(now_ms)
             return
         again = self.again
-        if self._narrowing is not None and not self._has_next_writer(self._narrowing, now_ms):
+        if self._narrowing is not None and not self._open_next_writer(self._narrowing, now_ms):
             again.is_met = False  # the lane goes on meanwhile
             return
         if again.is_met and self._has_new_source():
@@ -207,7 +207,7 @@ class TargetCatchUp:
             self._begin_to_write(now_ms)
             self._end_commit(now_ms)
 
-    def _has_next_writer(self, narrowing: _Narrowing, now_ms: int) -> bool:
+    def _open_next_writer(self, narrowing: _Narrowing, now_ms: int) -> bool:
         """Return whether there is a writer, and no other owner of the lane that it would fence."""
         if narrowing.errand is None and narrowing.proof is None:
             return True

@@ -140,7 +140,7 @@ class Repairs:
         return self.lanes.owns(work.lane)
 
     def failed(self, plan: RepairPlan, error: TransportError | PoisonError | None) -> None:
-        """Have a repair that failed, or was in vain, rest."""
+        """Have a repair rest that failed, or changed nothing."""
         if error is not None:
             log.warning("repair.failed", fault=str(error))
         # The failure itself may have taken as long as it is to rest.

@@ -76,7 +76,7 @@ class Planner(Protocol[P, W]):
         """Return whether what is under way still is what is needed."""
 
     def failed(self, plan: P, error: TransportError | PoisonError | None) -> None:
-        """Record that a plan has failed; without an error, that it was in vain."""
+        """Record that a plan has failed; without an error, that it changed nothing."""
 
     def left(self, work: W) -> None:
         """Record that work has ended: it is over, or was given up."""

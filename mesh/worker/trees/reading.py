@@ -34,7 +34,7 @@ class _Feed:
         neighbour: Whose frames it has, "" for the own topics.
         from_end: Whether only what comes is read.
         end: Where it ended when it was found; None before that.
-        tried_ms: When it was looked for in vain.
+        tried_ms: When it was last looked for and not found.
         is_read: All that it held then was read.
         was_lost: What it held before that is nobody's.
     """

@@ -64,7 +64,7 @@ class TreeFigures:
         applications: How many live.
         frames: Written, by kind.
         dropped: Frames and answers that meant nothing here, by reason.
-        refused: What applications asked for in vain, by code.
+        refused: How many requests of applications were refused, by code.
         unread: Frames, and records of applications, that could not be read.
         lost: Records that Kafka did not take.
     """

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from mesh.client.leases import Leases, Word
+from mesh.client.leases import Leases, SubscriptionRecord
 from mesh.errors import TransportUnavailableError
 from mesh.model.control import Subscription
-from mesh.wire.renewals import ENDED, NO_WORD, repeating, word_of
+from mesh.wire.renewals import ENDED, NOT_SAID, repeating, said_at
 from mesh.wire.subscriptions import encode_subscription
 
 WITHIN_S = 20.0
@@ -23,7 +23,7 @@ class Records:
 
     def __init__(self, write: Callable[[bytes], None] = lambda _key: None) -> None:
         self.written: list[Written] = []
-        self.coming: list[Word] = []
+        self.coming: list[SubscriptionRecord] = []
         self.another: int | None = None
         self._write = write
 
@@ -31,14 +31,14 @@ class Records:
         was, self.another = self.another, None
         return was
 
-    def words(self) -> Sequence[Word]:
+    def read(self) -> Sequence[SubscriptionRecord]:
         coming, self.coming = self.coming, []
         return coming
 
-    def repeat(self, key: bytes, value: bytes | None, word: int) -> int:
+    def repeat(self, key: bytes, value: bytes | None, at: int) -> int:
         self._write(key)
-        self.written.append((key, value, word))
-        return 70 if word == NO_WORD else word
+        self.written.append((key, value, at))
+        return 70 if at == NOT_SAID else at
 
 
 def due(leases: Leases, now_ms: list[int], count: int) -> None:
@@ -68,8 +68,8 @@ def kept(records: Records) -> Callable[[], list[Written]]:
 
 
 def test_a_renewal_says_what_it_repeats() -> None:
-    """Whoever reads it knows that it is no newer word."""
-    assert [word_of(9, repeating(4)), word_of(9, ENDED), word_of(9, [])] == [4, NO_WORD, 9]
+    """Whoever reads it knows that it says nothing new."""
+    assert [said_at(9, repeating(4)), said_at(9, ENDED), said_at(9, [])] == [4, NOT_SAID, 9]
     renew = kept(Records())
     assert renew() == renew() == [(b"k", value(30), 5)]
 
@@ -77,7 +77,7 @@ def test_a_renewal_says_what_it_repeats() -> None:
 @pytest.mark.parametrize("said", [b"x", b"-1", b"1" * 30, b"10", None])
 def test_a_mark_of_other_making_is_none(said: bytes | None) -> None:
     """Whoever may write there writes what he likes, and nothing repeats what comes later."""
-    assert word_of(9, [("other", b"1"), ("mesh-lease", said)]) == 9
+    assert said_at(9, [("other", b"1"), ("mesh-lease", said)]) == 9
 
 
 @pytest.mark.parametrize("said", [value(None), None], ids=["lasts", "ended"])
@@ -85,7 +85,11 @@ def test_what_lasts_or_has_ended_is_renewed_no_longer(said: bytes | None) -> Non
     """Somebody else has subscribed without a lease, or unsubscribed, since."""
     records = Records()
     renew = kept(records)
-    records.coming = [Word(b"k", value(30), 5), Word(b"other", None, 7), Word(b"k", said, 8)]
+    records.coming = [
+        SubscriptionRecord(b"k", value(30), 5),
+        SubscriptionRecord(b"other", None, 7),
+        SubscriptionRecord(b"k", said, 8),
+    ]
     assert renew() == renew() == []
 
 
@@ -94,7 +98,7 @@ def test_what_a_renewal_has_undone_is_said_again_once(said: bytes | None) -> Non
     """It was on its way while somebody else said so."""
     records = Records()
     renew = kept(records)
-    records.coming = [Word(b"k", said, 6), Word(b"k", value(30), 5)]
+    records.coming = [SubscriptionRecord(b"k", said, 6), SubscriptionRecord(b"k", value(30), 5)]
     assert renew() == [(b"k", said, 6)]
     assert renew() == []
 
@@ -103,9 +107,12 @@ def test_what_somebody_else_has_made_of_it_is_renewed() -> None:
     """Of two that renew it one may end: the other keeps what both want, as it was said last."""
     records = Records()
     renew = kept(records)
-    records.coming = [Word(b"k", value(60, noexport=True), 9), Word(b"k", b"{", 10)]
+    records.coming = [
+        SubscriptionRecord(b"k", value(60, noexport=True), 9),
+        SubscriptionRecord(b"k", b"{", 10),
+    ]
     assert renew() == renew() == [(b"k", value(30, noexport=True), 9)]
-    records.coming = [Word(b"k", value(30), 5)]
+    records.coming = [SubscriptionRecord(b"k", value(30), 5)]
     assert renew() == [(b"k", value(30, noexport=True), 9)]
 
 
@@ -113,7 +120,7 @@ def test_what_a_node_has_ended_too_early_is_there_again() -> None:
     """It could not read for a while, or this client could not write."""
     records = Records()
     renew = kept(records)
-    records.coming = [Word(b"k", None, NO_WORD)]
+    records.coming = [SubscriptionRecord(b"k", None, NOT_SAID)]
     assert renew() == [(b"k", value(30), 5)]
 
 
@@ -121,9 +128,9 @@ def test_in_a_topic_that_was_recreated_all_that_is_said_is_new() -> None:
     records = Records()
     renew = kept(records)
     records.another = 0
-    assert renew() == [(b"k", value(30), NO_WORD)]
+    assert renew() == [(b"k", value(30), NOT_SAID)]
     assert renew() == [(b"k", value(30), 70)]
-    records.another, records.coming = 0, [Word(b"k", value(None), 0)]
+    records.another, records.coming = 0, [SubscriptionRecord(b"k", value(None), 0)]
     assert renew() == []
 
 
@@ -132,9 +139,9 @@ def test_where_a_topic_has_lost_its_end_what_was_said_before_is_no_news(said: by
     """The subscription itself was lost: what it had replaced would end the lease for ever."""
     records = Records()
     renew = kept(records)
-    records.another, records.coming = 4, [Word(b"k", said, 2)]
+    records.another, records.coming = 4, [SubscriptionRecord(b"k", said, 2)]
     assert renew() == renew() == [(b"k", value(30), 3)]
-    records.coming = [Word(b"k", said, 4)]
+    records.coming = [SubscriptionRecord(b"k", said, 4)]
     assert renew() == []
 
 

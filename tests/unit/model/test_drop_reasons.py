@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mesh.core.chain import Verdict
+from mesh.core.chain import ChainVerdict
 from mesh.model.reasons import DropReason
 from mesh.model.state import LossReason
 
@@ -13,7 +13,7 @@ RUNBOOKS = Path(__file__).parents[3] / "docs" / "runbooks.md"
 
 
 def test_what_a_chain_refuses_and_what_is_lost_to_a_target_is_in_the_list() -> None:
-    refused = set(Verdict) - {Verdict.ACCEPT, Verdict.PARTIAL}
+    refused = set(ChainVerdict) - {ChainVerdict.ACCEPT, ChainVerdict.PARTIAL}
     assert refused | set(LossReason) - {LossReason.UNREADABLE} <= set(DropReason)
 
 

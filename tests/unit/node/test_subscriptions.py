@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.node.subscriptions import SPARE_MAX, Change, Key, OwnSubscriptions
+from mesh.node.subscriptions import SPARE_MAX, Key, OwnSubscriptions, SubscriptionChange
 
 KEY = ("s", "x")
 
@@ -29,7 +29,7 @@ def test_an_endpoint_wants_something_until_its_last_filter_is_gone(own: OwnSubsc
     for filter_ in ("x", "x", "y"):
         own.put(("s", filter_), Subscription(), now=0)
     assert own.pop(("s", "other")) == ()
-    assert own.pop(("s", "x")) == [Change(("s", "x"), Subscription(), None)]
+    assert own.pop(("s", "x")) == [SubscriptionChange(("s", "x"), Subscription(), None)]
     assert not own.wants_nothing("s")
     own.pop(("s", "y"))
     assert own.wants_nothing("s")

@@ -13,9 +13,9 @@ from mesh.model.effects import Relinked
 from mesh.model.tree_apps import (
     Answered,
     Expired,
-    Loss,
     PartitionSuspected,
     Refused,
+    RoleLoss,
     RoleLost,
     Served,
 )
@@ -276,7 +276,7 @@ def test_what_a_former_leader_tells_once_more_is_passed_over(mesh: Mesh, applica
     late = (
         Served("app", uuid, 1),
         Expired("app"),
-        RoleLost("app", place, iid, Loss.CLEARED),
+        RoleLost("app", place, iid, RoleLoss.CLEARED),
         Answered("app", call.name, ReplyKind.NULL, is_last=True),
         PartitionSuspected("b"),
     )

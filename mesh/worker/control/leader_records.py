@@ -20,15 +20,15 @@ PATIENCE_MS, PATIENCE_MAX_MS = 2_000, 60_000
 it has written a record again it waits twice as long, until it has read what it wrote last."""
 
 
-class Word(NamedTuple):
-    """A record of the leader: None for one that it took back."""
+class LeaderRecord(NamedTuple):
+    """A record that the leader wrote; its value is None where it took back what it had said."""
 
     value: bytes | None
     headers: Headers | None = None
 
 
 @dataclass(slots=True)
-class OwnWords:
+class LeaderRecords:
     """The newest record of each key that the leader wrote.
 
     Attributes:
@@ -36,18 +36,18 @@ class OwnWords:
     """
 
     differing: dict[bytes, int | None] = field(default_factory=dict)
-    _said: dict[bytes, Word] = field(default_factory=dict)
+    _said: dict[bytes, LeaderRecord] = field(default_factory=dict)
     _patience_ms: dict[bytes, int] = field(default_factory=dict)
 
     def begin(self, said: Mapping[bytes, bytes]) -> None:
         """Have a new leader stand for these records of its predecessor, and for no others."""
-        self._said = {key: Word(value) for key, value in said.items()}
+        self._said = {key: LeaderRecord(value) for key, value in said.items()}
         self.differing.clear()
         self._patience_ms.clear()
 
-    def say(self, key: bytes, word: Word) -> None:
-        """Record what the leader writes."""
-        self._said[key] = word
+    def say(self, key: bytes, record: LeaderRecord) -> None:
+        """Take note of what the leader writes."""
+        self._said[key] = record
 
     def read(self, key: bytes, value: bytes | None) -> None:
         """Compare what is read on the topic, in the order in which it stands there."""
@@ -59,7 +59,7 @@ class OwnWords:
         else:
             self.differing.setdefault(key, None)
 
-    def overwritten(self, now_ms: int) -> Sequence[tuple[bytes, Word]]:
+    def overwritten(self, now_ms: int) -> Sequence[tuple[bytes, LeaderRecord]]:
         """Return what is to be written again: it has differed for long."""
         found = []
         for key, since_ms in list(self.differing.items()):
