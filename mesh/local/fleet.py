@@ -22,6 +22,7 @@ from mesh.operate.changes.founding import publish
 from mesh.transport.identity import refuse_aliases
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import config_topic, node_topics
+from mesh.transport.port import KafkaCluster
 from mesh.worker.process.drill_file import seen_file
 from mesh.worker.process.drills import Drill, read_drill
 
@@ -42,6 +43,8 @@ class Fleet:
         brokers: The embedded Kafka clusters.
         workers: Worker processes by node.
         files: Files of nodes that have their own.
+        connect: Makes clients of one Kafka cluster, as `RealKafka` does.
+        launch: Starts embedded Kafka clusters, as `start_brokers` does.
     """
 
     topology: Topology
@@ -51,6 +54,8 @@ class Fleet:
     brokers: KafkaClusters
     workers: dict[str, list[Process]] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
+    connect: Callable[..., KafkaCluster] = RealKafka
+    launch: Callable[..., KafkaClusters] = start_brokers
     _paused: dict[str, None] = field(default_factory=dict)
     _brought: dict[str, str] = field(default_factory=dict)
 
@@ -66,6 +71,7 @@ class Fleet:
         outside: Mapping[str, Outside] | None = None,
         software: KafkaSoftware | None = None,
         progress: Progress = silent,
+        connect: Callable[..., KafkaCluster] = RealKafka,
     ) -> Fleet:
         """Start the Kafka clusters that nobody gave an address; no node runs yet.
 
@@ -78,6 +84,7 @@ class Fleet:
             outside: Ways in from other machines to embedded Kafka clusters, by name.
             software: Java and Kafka's jars; None finds or fetches them where they are needed.
             progress: Called with lines about what is going on.
+            connect: As in a fleet.
 
         Raises:
             StartError: A broker could not be started.
@@ -101,7 +108,8 @@ class Fleet:
             else KafkaClusters({})
         )
         given |= {name: broker.bootstrap_servers for name, broker in brokers.items()}
-        fleet = cls(with_addresses(topology, given), file, directory, given, brokers)
+        addressed = with_addresses(topology, given)
+        fleet = cls(addressed, file, directory, given, brokers, connect=connect)
         try:
             fleet.provision(progress)
             if apart:
@@ -165,7 +173,7 @@ class Fleet:
             if one.is_embedded and name not in self.addresses
         }
         if fresh:
-            more = start_brokers(fresh, self.directory / "kafka")
+            more = self.launch(fresh, self.directory / "kafka")
             self.brokers = KafkaClusters({**self.brokers, **more})
             brought = {name: broker.bootstrap_servers for name, broker in more.items()}
             self.addresses = {**self.addresses, **brought}
@@ -186,9 +194,9 @@ class Fleet:
             self.topology.kafka[name].options, environment=os.environ, where=f"spec.kafka.{name}"
         )
 
-    def kafka(self, name: str, client_prefix: str = "mesh") -> RealKafka:
+    def kafka(self, name: str, client_prefix: str = "mesh") -> KafkaCluster:
         """Return a new client of one Kafka cluster."""
-        return RealKafka(name, self.options(name), client_prefix=client_prefix)
+        return self.connect(name, self.options(name), client_prefix=client_prefix)
 
     @property
     def bootstrap_options(self) -> Sequence[str]:
@@ -335,7 +343,7 @@ def _read_seen(path: Path) -> Drill | None:
         return None
 
 
-def _is_there(kafka: RealKafka) -> bool:
+def _is_there(kafka: KafkaCluster) -> bool:
     """Return whether brokers say who they are: what others ask of them they will come to then."""
     try:
         kafka.admin().cluster_id()

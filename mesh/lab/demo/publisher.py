@@ -13,8 +13,7 @@ from mesh.lab.demo.feed import Feed
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import SUBJECT_HEADER
-from mesh.transport.kafka import RealKafka
-from mesh.transport.port import Writer
+from mesh.transport.port import KafkaCluster, Writer
 
 TICK_S = 0.2
 """How often what is due is published: 200 flights at a time at 1,000/s."""
@@ -71,7 +70,7 @@ class Publisher:
     failed: int = 0
     fault: MeshError | None = None
     cpu_s: float = 0.0
-    _kafka: dict[str, RealKafka] = field(default_factory=dict)
+    _kafka: dict[str, KafkaCluster] = field(default_factory=dict)
     _writers: dict[str, Writer] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None

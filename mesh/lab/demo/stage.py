@@ -25,7 +25,7 @@ from mesh.local.supervisor import TEND_S, Supervisor
 from mesh.model.control import Subscription
 from mesh.operate.interest.propagation import laggards
 from mesh.operate.links.traffic import Traffic
-from mesh.transport.kafka import RealKafka
+from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
@@ -53,7 +53,7 @@ class Stage:
     progress: Progress
     stopping: Stopping
     supervisor: Supervisor = field(init=False)
-    kafka: Mapping[str, RealKafka] = field(init=False)
+    kafka: Mapping[str, KafkaCluster] = field(init=False)
     traffic: Traffic = field(init=False)
     audit: AuditFollower = field(init=False)
     view: MeshView = field(init=False)

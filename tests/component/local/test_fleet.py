@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,14 @@ from mesh.config.topology_writer import write_topology
 from mesh.errors import TransportUnavailableError
 from mesh.local.brokers import KafkaClusters
 from mesh.local.fleet import Fleet
+from mesh.local.jars import silent
 from mesh.local.stopping import StoppedError, Stopping
 from mesh.local.up import stoppable
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, with_addresses
 from mesh.transport.memory import MemoryAdmin, MemoryKafka
+from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicSpec
 
 
@@ -27,21 +30,60 @@ def mesh(*kafka: str) -> Topology:
     return topology_from_mapping({"kafka": {name: {} for name in kafka}, "nodes": nodes})
 
 
-def test_what_a_change_brings_is_started_once_and_its_address_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Late(MemoryKafka):
+    """A Kafka cluster that comes to what it is asked for at the third time.
+
+    Attributes:
+        topics_asked, writers_asked: How often it was asked.
+        as_asked: Called whenever somebody wants to write.
+    """
+
+    def __init__(self, name: str, *, is_late_with_topics: bool) -> None:
+        super().__init__(name)
+        self.topics_asked, self.writers_asked = 0 if is_late_with_topics else 2, 0
+        self.as_asked: Callable[[], None] = lambda: None
+
+    def admin(self) -> MemoryAdmin:
+        return LateAdmin(self)
+
+    def writer(self, name: str, transactional_id: str | None = None, **more: Any) -> MemoryWriter:
+        self.writers_asked += 1
+        self.as_asked()
+        if self.writers_asked < 3:
+            raise TransportUnavailableError("not yet")
+        return super().writer(name, transactional_id, **more)
+
+
+class LateAdmin(MemoryAdmin):
+    def create(self, topics: Sequence[TopicSpec]) -> None:
+        assert isinstance(self._broker, Late)
+        self._broker.topics_asked += 1
+        if self._broker.topics_asked < 3:
+            raise TransportUnavailableError("not yet")
+        super().create(topics)
+
+
+def fleet_on(kafka: MemoryKafka, folder: Path) -> Fleet:
+    """Return a fleet whose one Kafka cluster, which somebody gave, is this one."""
+    given = {"east": "127.0.0.1:1"}
+    topology = with_addresses(mesh("east"), given)
+    none = KafkaClusters({})
+    return Fleet(topology, folder, folder, given, none, connect=lambda *_, **__: kafka)
+
+
+def test_what_a_change_brings_is_started_once_and_its_address_is_told(tmp_path: Path) -> None:
     """In what is put in force, because workers that run cannot know it otherwise."""
     started: list[Mapping[str, int]] = []
 
-    def start(names: Mapping[str, int], *_args: object, **_options: object) -> object:
+    def launch(names: Mapping[str, int], *_args: object, **_options: object) -> Any:
         started.append(names)
         return {name: SimpleNamespace(bootstrap_servers=f"{name}.test:1") for name in names}
 
-    monkeypatch.setattr("mesh.local.fleet.start_brokers", start)
     addresses = {"east": "east.test:1"}
     file = tmp_path / "mesh.yaml"
     before = mesh("east")
-    fleet = Fleet(with_addresses(before, addresses), file, tmp_path, addresses, KafkaClusters({}))
+    addressed = with_addresses(before, addresses)
+    fleet = Fleet(addressed, file, tmp_path, addresses, KafkaClusters({}), launch=launch)
     write_topology(before, file)
 
     found = fleet.bring(mesh("east", "west"))
@@ -63,89 +105,42 @@ def test_what_a_change_brings_is_started_once_and_its_address_is_told(
 def test_a_broker_that_makes_its_own_topics_late_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
 ) -> None:
-    tries: list[int] = []
-
-    def publish(*_args: object) -> int:
-        tries.append(len(tries))
-        if len(tries) < 3:
-            raise TransportUnavailableError("not yet")
-        return 1
-
-    monkeypatch.setattr("mesh.local.fleet.publish", publish)
     monkeypatch.setattr("mesh.local.fleet.FOUNDING_DEADLINE_S", patience_s)
-    addresses = {"east": "127.0.0.1:1"}
-    topology = mesh("east")
-    fleet = Fleet(
-        with_addresses(topology, addresses), tmp_path, tmp_path, addresses, KafkaClusters({})
-    )
+    kafka = Late("east", is_late_with_topics=False)
+    fleet = fleet_on(kafka, tmp_path)
+    fleet.provision(silent)
     if patience_s:
-        fleet.publish(topology)
-        assert len(tries) == 3
+        fleet.publish(mesh("east"))
+        assert kafka.writers_asked == 3
     else:
         with pytest.raises(TransportUnavailableError, match="not yet"):
-            fleet.publish(topology)
-        assert len(tries) == 1
+            fleet.publish(mesh("east"))
+        assert kafka.writers_asked == 1
 
 
-class Busy(MemoryKafka):
-    """A Kafka cluster whose broker comes to the topics that it is asked for at the third time."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.asked = 0
-
-    def admin(self) -> MemoryAdmin:
-        return BusyAdmin(self)
-
-
-class BusyAdmin(MemoryAdmin):
-    def create(self, topics: Sequence[TopicSpec]) -> None:
-        self._broker.asked += 1
-        if self._broker.asked < 3:
-            raise TransportUnavailableError("not yet")
-        super().create(topics)
-
-
-def fleet_on(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Fleet:
-    """Return a fleet whose one Kafka cluster, which somebody gave, is this one."""
-    monkeypatch.setattr(Fleet, "kafka", lambda *_: kafka)
-    given = {"east": "127.0.0.1:1"}
-    return Fleet(with_addresses(mesh("east"), given), folder, folder, given, KafkaClusters({}))
-
-
-def test_a_broker_that_makes_topics_late_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kafka, said = Busy("east"), list[str]()
-    fleet_on(kafka, monkeypatch, tmp_path).provision(said.append)
+def test_a_broker_that_makes_topics_late_is_waited_for(tmp_path: Path) -> None:
+    kafka, said = Late("east", is_late_with_topics=True), list[str]()
+    fleet_on(kafka, tmp_path).provision(said.append)
     ingress = TopicNames().ingress("n-east", MessageClass.GUARANTEED)
     assert ingress in kafka.admin().describe([ingress])
     assert sum("trying again: not yet" in line for line in said) == 2
 
 
-def test_a_given_one_that_does_not_even_say_who_it_is_is_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kafka, said = Busy("east"), list[str]()
+def test_a_given_one_that_does_not_even_say_who_it_is_is_told_at_once(tmp_path: Path) -> None:
+    kafka, said = Late("east", is_late_with_topics=True), list[str]()
     kafka.available = False
     with pytest.raises(TransportUnavailableError):
-        fleet_on(kafka, monkeypatch, tmp_path).provision(said.append)
-    assert kafka.asked == 1
+        fleet_on(kafka, tmp_path).provision(said.append)
+    assert kafka.topics_asked == 1
 
 
-def test_who_waits_for_a_broker_s_first_transaction_can_be_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_waits_for_a_broker_s_first_transaction_can_be_stopped(tmp_path: Path) -> None:
     """Ctrl-C comes to an end in good order there, and not after a minute."""
     stopping, said = Stopping(), list[str]()
-
-    def publish(*_args: object) -> int:
-        stopping.ask()
-        raise TransportUnavailableError("not yet")
-
-    monkeypatch.setattr("mesh.local.fleet.publish", publish)
-    monkeypatch.setattr(Fleet, "provision", lambda *_: None)
+    kafka = Late("east", is_late_with_topics=False)
+    kafka.as_asked = stopping.ask
     topology = with_addresses(mesh("east"), {"east": "127.0.0.1:1"})
+    progress = stoppable(said.append, stopping)
     with pytest.raises(StoppedError):
-        Fleet.start(topology, tmp_path, tmp_path, progress=stoppable(said.append, stopping))
+        Fleet.start(topology, tmp_path, tmp_path, progress=progress, connect=lambda *_, **__: kafka)
     assert stopping.is_noticed
