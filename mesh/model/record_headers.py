@@ -20,8 +20,9 @@ BY_HEADER = "mesh-by"
 """Header of a record of `roles` that a node has written itself: its epoch."""
 
 LEASE_HEADER = "mesh-lease"
-"""Header of a record of `clients` that is no new word on its subscription: the offset of the record
-that it repeats to renew a lease, or nothing where the node ends a lease that nobody has renewed."""
+"""Header of a record of `clients` that says nothing new of its subscription: the offset of the
+record that it repeats to renew a lease, or nothing where the node ends a lease that nobody has
+renewed."""
 
 _RESERVED_PREFIX = f"{MESH_HEADER}-"
 
