@@ -30,6 +30,7 @@ class RoleRequests:
     app: str
     write: Callable[[RoleKey, RoleRequest | None], None]
     held: dict[Address, InstanceId] = field(default_factory=dict)
+    _awaited: dict[Address, None] = field(default_factory=dict)
     _requests: dict[RoleKey, RoleRequest] = field(default_factory=dict)
     _keys: dict[Address, dict[RoleKey, None]] = field(default_factory=dict)
     _refused: dict[Address, Refused] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class RoleRequests:
     def want(self, tree: str, request: RoleRequest) -> None:
         """Ask for a role on a tree, by name or UUID."""
         key = RoleKey(self.app, tree, request.address.role)
+        self._awaited[request.address] = None
         self._refused.pop(request.address, None)
         if self._requests.get(key, request) != request:
             self.held.pop(request.address, None)  # the node ends what is here, and takes it again
@@ -52,6 +54,11 @@ class RoleRequests:
         if address not in self.held and (refused := self._refused.pop(address, None)) is not None:
             raise RoleRefusedError(refused.code, refused.text)
         return self.held.get(address)
+
+    def stop_waiting(self, address: Address) -> None:
+        """Record that nobody waits for a role any more: it is here, or it was refused or late."""
+        self._awaited.pop(address, None)
+        self._refused.pop(address, None)
 
     def give_up(self, tree: str, address: Address) -> None:
         """Give a role up, by whatever name of its tree it was asked for."""
@@ -80,11 +87,18 @@ class RoleRequests:
         self.held.pop(address, None)
         self._forget(address)
 
-    def refuse(self, refused: Refused) -> None:
-        """Record that a role was not given."""
-        if refused.address is not None and refused.code not in NEWS_ONLY:
-            self.lose(refused.address)
-            self._refused[refused.address] = refused
+    def refuse(self, refused: Refused) -> bool:
+        """Record that a role was not given; return whether nobody waits who would be told so.
+
+        Of a role that the application had: somebody took it while its node was away, for one.
+        """
+        if refused.address is None or refused.code in NEWS_ONLY:
+            return refused.address is None
+        self.lose(refused.address)
+        if refused.address not in self._awaited:
+            return True
+        self._refused[refused.address] = refused
+        return False
 
     def say_again(self) -> None:
         """Ask for everything once more: the node has forgotten it."""

@@ -236,13 +236,17 @@ class Roles:
         for tree, request in wanted:
             check_request(tree_apps.RoleKey(self.app, tree, request.address.role), request)
         deadline = self.deadline(timeout_s)
-        for tree, request in wanted:
-            self._requests.want(tree, request)
         granted: list[InstanceId] = []
-        for _, request in wanted:
-            while (iid := self._requests.granted(request.address)) is None:
-                self.wait_until(deadline, f"role {request.address.role} is not in force")
-            granted.append(iid)
+        try:
+            for tree, request in wanted:
+                self._requests.want(tree, request)
+            for _, request in wanted:
+                while (iid := self._requests.granted(request.address)) is None:
+                    self.wait_until(deadline, f"role {request.address.role} is not in force")
+                granted.append(iid)
+        finally:
+            for _, request in wanted:
+                self._requests.stop_waiting(request.address)
         return granted
 
     def remove(self, tree: str, role: str) -> None:
@@ -554,12 +558,8 @@ class Roles:
                 self._listen(event)
 
     def _take_refusal(self, refused: tree_apps.Refused) -> None:
-        if self._calls.refuse(refused):
-            return
-        if refused.address is None:
+        if not self._calls.refuse(refused) and self._requests.refuse(refused):
             self._listen(refused)
-        else:
-            self._requests.refuse(refused)
 
     def _serve(self, served: tree_apps.Served) -> None:
         """Record which incarnation serves; a new one knows nothing of what was sent before."""

@@ -17,7 +17,7 @@ from mesh.errors import (
     SubjectError,
     TransportUnavailableError,
 )
-from mesh.model.tree_apps import Resumed, RoleRequest, RoutesAsked
+from mesh.model.tree_apps import Refused, Resumed, RoleRequest, RoutesAsked
 from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId, tree_id
 from mesh.testing.memory import InMemoryMesh
@@ -128,6 +128,24 @@ def test_what_comes_behind_news_that_its_listener_stumbles_over_is_not_lost(
     with pytest.raises(RuntimeError, match="boom"):
         roles.step()
     assert [one.kind for one in call.wait()] == [ReplyKind.NOT_FOUND]
+
+
+def test_who_comes_back_to_a_role_that_somebody_took_over_hears_of_it() -> None:
+    """Nobody waits for it by then: it would go on as its holder, beside the other. Spec: 5.4."""
+    with InMemoryMesh(SPEC) as mesh:
+        first = mesh.client("a").roles("first", lease_s=600).open()
+        heard: list[object] = []
+        first.listener = heard.append
+        first.add("t", "lead", exclusive=True)
+        mesh.kill("a")
+        mesh.client("b").roles("second", lease_s=600).open().add("t", "lead", exclusive=True)
+        mesh.restart("a")
+        mesh.pass_time(10)
+        while first.step():
+            pass
+        assert first.held == {}
+        [refused] = [one for one in heard if isinstance(one, Refused)]
+        assert (refused.code, refused.address) == ("EXCLUSIVE_HELD", Address(tree_id("t"), "lead"))
 
 
 def test_a_role_that_is_asked_for_anew_is_in_force_anew(mesh: InMemoryMesh, roles: Roles) -> None:
