@@ -299,10 +299,11 @@ class _Checker:
     def _limits(self) -> None:
         linked = {frozenset(ends) for zone in self.zones.values() for ends in _pairs(zone)}
         limits, seen = self.spec.get("limits"), dict[frozenset[str], int]()
+        endpoints = dict[tuple[str, str], int]()
         for index, item in enumerate(limits if isinstance(limits, list) else ()):
             limit, path = _mapping(item), ("limits", index, "link")
             if "endpoint" in limit:
-                self._endpoint_limit(limit, index)
+                self._endpoint_limit(limit, index, endpoints)
                 continue
             self._limit(limit, index)
             ends = [end for _, end in _texts(limit.get("link"))]
@@ -342,7 +343,7 @@ class _Checker:
             )
             self._note("WRONG_VALUE", message, ("limits", index))
 
-    def _endpoint_limit(self, limit: Entries, index: int) -> None:
+    def _endpoint_limit(self, limit: Entries, index: int, seen: dict[tuple[str, str], int]) -> None:
         """Check one limit of an endpoint; whether there is such an endpoint, only clients know."""
         path = ("limits", index)
         of_links = ("link", "bytesPerSecond", "outboxBytes", "outboxAge")
@@ -358,11 +359,10 @@ class _Checker:
         if limit.get("whenFull") == WhenFull.DEAD_LETTER and endpoint == ANY:
             message = "dead-letter loses messages: name the endpoint instead of '*'"
             self._note("WRONG_VALUE", message, (*path, "whenFull"))
-        listed = self.spec.get("limits")
-        others = [_mapping(one) for one in listed[:index]] if isinstance(listed, list) else []
-        for at, other in enumerate(others):
-            if (other.get("endpoint"), other.get("node", ANY)) == (endpoint, node):
-                message = f"the endpoint has limits already, as limits[{at}]; merge the two"
+        if isinstance(endpoint, str) and isinstance(node, str):
+            first = seen.setdefault((fold(endpoint), node), index)
+            if first != index:
+                message = f"the endpoint has limits already, as limits[{first}]; merge the two"
                 self._note("DUPLICATE_LIMIT", message, (*path, "endpoint"))
 
     def _join(self, name: str, zone: Entries) -> None:

@@ -14,6 +14,7 @@ from typing import TypeVar, assert_never
 
 from mesh.model.interest_controls import InterestControl
 from mesh.model.joins import Join
+from mesh.model.names import fold
 from mesh.model.queues import Queue, QueuePolicy
 from mesh.model.selectors import Selector, by_direction
 from mesh.model.topics import TopicNames
@@ -306,7 +307,7 @@ class EndpointLimit:
     """What a guaranteed endpoint may hold that its slowest group has not read; None is no limit.
 
     Attributes:
-        endpoint: Its name, or `*`.
+        endpoint: Its name, whatever its case, or `*`.
         node: Where it is, or `*`.
         size: Bytes of keys and values.
         age_s: How long the oldest may wait, in seconds.
@@ -440,10 +441,11 @@ class Topology:
         """Return the limit of an endpoint: the endpoint's own name counts more than the node's."""
         if not self.waiting_limits:
             return None  # asked for every delivery
+        names = (fold(endpoint), ANY)
         found = [
             limit
             for limit in self.waiting_limits
-            if limit.node in (node, ANY) and limit.endpoint in (endpoint, ANY)
+            if limit.node in (node, ANY) and fold(limit.endpoint) in names
         ]
         return min(found, key=lambda one: (one.endpoint == ANY, one.node == ANY), default=None)
 

@@ -236,6 +236,9 @@ def test_a_limit_names_what_exists_and_what_it_costs() -> None:
     twice = [{"endpoint": "s", "bytes": 1}, {"endpoint": "s", "node": "*", "age": "1h"}]
     with pytest.raises(ConfigError, match="has limits already"):
         topology_from_mapping({**CHAIN, "limits": twice})
+    by_case = [{"endpoint": "s", "bytes": 1}, {"endpoint": "S", "bytes": 2}]
+    with pytest.raises(ConfigError, match="has limits already"):
+        topology_from_mapping({**CHAIN, "limits": by_case})
 
 
 def test_the_limit_that_names_an_endpoint_most_exactly_is_good() -> None:
@@ -249,6 +252,17 @@ def test_the_limit_that_names_an_endpoint_most_exactly_is_good() -> None:
     pairs = [("b", "t"), ("a", "t"), ("b", "s"), ("a", "s")]
     found = [topology.endpoint_limit(*pair) for pair in pairs]
     assert [one.size for one in found if one is not None] == [1, 2, 3, 4]
+
+
+def test_a_limit_is_of_the_endpoint_of_its_name_whatever_the_case() -> None:
+    """So is what is declared of a queue: its age would hold nowhere else. Spec: DESIGN 3."""
+    declared = {"limits": [{"endpoint": "Bills", "bytes": 1}], "queues": {"Jobs": {"maxAge": "2h"}}}
+    topology = topology_from_mapping({**CHAIN, **declared})
+    bills, jobs = (topology.endpoint_limit("a", name) for name in ("bills", "JOBS"))
+    assert bills is not None
+    assert bills.size == 1
+    assert jobs is not None
+    assert jobs.age_s == 7200
 
 
 @pytest.mark.parametrize("when_full", ["stop", "reject"])
