@@ -423,6 +423,14 @@ def test_what_nobody_could_run_is_refused_before_anything_is_asked(
         render(merged)
 
 
+def test_nodes_need_not_say_the_only_kafka_cluster_there_is(render: Render) -> None:
+    """As in a topology file."""
+    spec = {"kafka": {"k": {"bootstrap.servers": "k:9092"}}, "nodes": {"a": {}, "b": {"lanes": 2}}}
+    well_formed(render({"topology": {"spec": spec}}))
+    with pytest.raises(helm_python.HelmError, match=r"spec.kafka.k: nobody says where it is"):
+        render({"topology": {"spec": {**spec, "kafka": {"k": {}}}}})
+
+
 @pytest.mark.parametrize("whole", ["topology.apply", "topology.compare", "audit"])
 def test_who_looks_at_the_whole_mesh_has_all_addresses(render: Render, whole: str) -> None:
     """A site needs those of its nodes alone, and of their neighbours, which its workers miss."""

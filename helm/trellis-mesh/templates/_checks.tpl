@@ -76,9 +76,10 @@
 {{- define "mesh.checkAddresses" -}}
 {{- $root := . -}}
 {{- $known := default dict .Values.topology.spec.kafka -}}
+{{- $only := ternary (first (keys $known)) "" (eq (len $known) 1) -}}
 {{- $asked := dict -}}
 {{- range $node, $_ := include "mesh.nodes" . | fromJson -}}
-{{- $kafka := get (default dict (index $root.Values.topology.spec.nodes $node)) "kafka" -}}
+{{- $kafka := get (default dict (index $root.Values.topology.spec.nodes $node)) "kafka" | default $only -}}
 {{- if not (hasKey $known $kafka) -}}
 {{- fail (printf "topology.spec.nodes.%s.kafka: topology.spec.kafka has no Kafka cluster %q; it has: %s" $node $kafka (keys $known | sortAlpha | join ", ")) -}}
 {{- end -}}
