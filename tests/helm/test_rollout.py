@@ -134,6 +134,19 @@ def test_a_pod_that_does_not_come_up_ends_it_and_is_named(
     assert f"error: a-0 is not ready after 0 s: {reason}" in capsys.readouterr().err
 
 
+def test_an_api_server_that_refuses_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also of a workload, which is asked for before any pod: that is all the job's log has."""
+    cluster = Cluster([pod("a-0", "old")], lambda name: pod(name, "new"))
+    stale = {"metadata": {"generation": 2}, "status": {"observedGeneration": 1}}
+    monkeypatch.setattr(cluster, "get", lambda *_: stale)
+    assert run(cluster, monkeypatch, "0.05", "a=1") == 1
+    assert cluster.deleted == []
+    said = capsys.readouterr().err
+    assert said == "error: the controller does not take note of a\n"
+
+
 class Answer(io.BytesIO):
     """What the API server answers, or the fault amid it."""
 

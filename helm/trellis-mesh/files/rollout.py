@@ -136,18 +136,18 @@ def main(arguments: list[str]) -> int:
     """Restart what has to be; return the exit code."""
     patience_s, api = float(arguments[0]), Api()
     pods: list[tuple[str, str]] = []
-    for argument in arguments[1:]:
-        workload, _, workers = argument.partition("=")
-        revision = wanted_revision(api, workload, time.monotonic() + patience_s)
-        if revision is not None:
-            pods += [(f"{workload}-{number}", revision) for number in range(int(workers))]
 
     def is_serving(named: tuple[str, str]) -> bool:
         pod = api.get("api/v1", "pods", named[0])
         return pod is not None and is_ready(pod)
 
-    # Who does not serve anyway comes first: one at a time means of those that do.
     try:
+        for argument in arguments[1:]:
+            workload, _, workers = argument.partition("=")
+            revision = wanted_revision(api, workload, time.monotonic() + patience_s)
+            if revision is not None:
+                pods += [(f"{workload}-{number}", revision) for number in range(int(workers))]
+        # Who does not serve anyway comes first: one at a time means of those that do.
         for name, revision in sorted(pods, key=is_serving):
             restart(api, name, revision, patience_s)
     except RolloutError as error:
