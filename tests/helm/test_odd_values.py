@@ -434,6 +434,17 @@ def test_nodes_need_not_say_the_only_kafka_cluster_there_is(render: Render) -> N
         render({"topology": {"spec": {**spec, "kafka": {"k": {}}}}})
 
 
+@pytest.mark.parametrize("protocol", ["SSL", "sasl_plaintext", "SASL_SSL"])
+def test_brokers_of_an_evaluation_are_asked_for_no_logins(render: Render, protocol: str) -> None:
+    """They have none, nor encryption: workers would wait for them for ever."""
+    secured = over(BASE, "topology.spec.kafka.tokyo", {"security.protocol": protocol})
+    tried = over(secured, "evaluationKafka.enabled", True)
+    with pytest.raises(helm_python.HelmError, match=f"spec.kafka.tokyo: .* is {protocol}, and"):
+        render(tried)
+    render(over(tried, "bootstrap.tokyo", "kafka.example:9093"))
+    render(over(tried, "topology.spec.kafka.tokyo", {"security.protocol": "PLAINTEXT"}))
+
+
 @pytest.mark.parametrize("whole", ["topology.apply", "topology.compare", "audit"])
 def test_who_looks_at_the_whole_mesh_has_all_addresses(render: Render, whole: str) -> None:
     """A site needs those of its nodes alone, and of their neighbours, which its workers miss."""

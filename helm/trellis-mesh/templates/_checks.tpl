@@ -65,6 +65,17 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Brokers of an evaluation speak in the clear: whoever wants more of them waits for ever. */}}
+{{- define "mesh.checkEvaluation" -}}
+{{- $root := . -}}
+{{- range $kafka, $options := .Values.topology.spec.kafka -}}
+{{- $protocol := get (default dict $options) "security.protocol" | default "plaintext" | toString -}}
+{{- if not (or (hasKey $root.Values.bootstrap $kafka) (eq (lower $protocol) "plaintext")) -}}
+{{- fail (printf "topology.spec.kafka.%s: security.protocol is %s, and brokers of evaluationKafka have no logins and no encryption; leave it out, or name a broker that has them by bootstrap.%s" $kafka $protocol $kafka) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The addresses of a Kafka cluster as they are in force, or nothing. Argument: {root, kafka}. */}}
 {{- define "mesh.servers" -}}
 {{- $options := default dict (index .root.Values.topology.spec.kafka .kafka) -}}
