@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
 
+class _Output(io.TextIOBase):
+    """Standard error as logs are written to it: what cannot be written is lost, and ends nobody.
+
+    It may be closed, a pipe that nobody reads any more, or a file on a disk that is full.
+    """
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+
+    def isatty(self) -> bool:
+        """Return whether people look on."""
+        return self._stream is not None and self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Write a line."""
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Have it on its way."""
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.flush()
+
+
 def set_up_logs(*, level: int = logging.INFO) -> None:
     """Configure logging of the whole process."""
+    output = cast(TextIO, _Output())
     rendering: list[structlog.typing.Processor] = (
         # Without what variables held: payloads and secrets.
         [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-        if sys.stderr.isatty()
+        if output.isatty()
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     structlog.configure(
@@ -24,14 +55,14 @@ def set_up_logs(*, level: int = logging.INFO) -> None:
             *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(output),
         # Loggers of modules outlive this: those that were used must follow who sets up again. A
         # line costs ten microseconds more, and there are few.
         cache_logger_on_first_use=False,
     )
     # Lines of libraries come through the standard library's logging, warnings of Python too.
     logging.captureWarnings(capture=True)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(output)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import subprocess
 import sys
@@ -34,6 +36,23 @@ def test_who_sets_up_again_is_followed(capsys: pytest.CaptureFixture[str]) -> No
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     log.warning("three")
     assert "three" not in capsys.readouterr().err
+
+
+class Full(io.StringIO):
+    """A file on a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("stream", [None, Full()], ids=["closed", "full"])
+def test_a_log_that_cannot_be_written_ends_nobody(
+    stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk of a worker's log is none of Kafka's: what it serves goes on. Spec: DESIGN 4."""
+    monkeypatch.setattr("sys.stderr", stream)
+    set_up_logs()
+    log.warning("one")
 
 
 LIBRARIES = """
