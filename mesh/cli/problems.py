@@ -35,7 +35,7 @@ def print_lines(problems: Sequence[Problem]) -> None:
     """Print problems for people, on standard error."""
     if sys.stderr is None:  # closed: there is nobody to tell
         return
-    with suppress(BrokenPipeError):  # nobody reads it any more
+    with suppress(OSError):  # nobody reads it any more, or there is no room for it
         for problem in problems:
             sys.stderr.write(printable(problem.line()) + "\n")
 

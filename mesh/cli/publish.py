@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.options import ClassOption, HeaderOption, NodeOption, class_of, headers_of
-from mesh.cli.render import Output, OutputOption, render
+from mesh.cli.render import Output, OutputOption, render, say
 from mesh.cli.session import running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
@@ -56,10 +56,9 @@ def publish(
     check_node(topology, node, "--node")
     with connect(topology, node) as client:
         if message_class is MessageClass.GUARANTEED and client.direct_only_zone is not None:
-            typer.echo(
+            say(
                 f"guaranteed messages do not leave {node} over zone {client.direct_only_zone}, "
-                "which is direct-only; publish with --class direct to reach its nodes",
-                err=True,
+                "which is direct-only; publish with --class direct to reach its nodes"
             )
         lines = Counted(_lines() if payload is None else [os.fsencode(payload)])
         try:

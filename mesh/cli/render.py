@@ -228,11 +228,12 @@ def printable_lines(text: str) -> str:
 def say(line: str) -> None:
     """Write a line for people on standard error; what strangers wrote in it steers no terminal.
 
-    Nobody has to read it: a change of a running mesh does not stop half way because `head` is gone.
+    Nobody has to read it: a change of a running mesh does not stop half way because `head` is gone,
+    or the disk is full that has its log.
     """
     if sys.stderr is None:  # closed
         return
-    with suppress(BrokenPipeError):
+    with suppress(OSError):
         sys.stderr.write(printable_lines(line) + "\n")
         sys.stderr.flush()
 

@@ -224,16 +224,25 @@ class Gone(io.StringIO):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 
-def test_an_error_that_nobody_reads_is_no_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
+class Refusing(io.StringIO):
+    """A file on a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("stream", [Gone, Refusing])
+def test_an_error_that_nobody_reads_is_no_other_error(
+    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`| head` may have gone before it: no traceback, and the same exit code."""
-    for stream, output in (("stdout", Output.JSON), ("stderr", Output.TABLE)):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"sys.{stream}", Gone())
-            assert report(StartError("no Java"), output) == 1
-            if output is Output.JSON:
-                assert sys.stdout is None  # nothing is left to be written when the program ends
-            else:
-                Reporter()("what goes on")
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", Gone())
+        assert report(StartError("no Java"), Output.JSON) == 1
+        assert sys.stdout is None  # nothing is left to be written when the program ends
+    monkeypatch.setattr("sys.stderr", stream())
+    assert report(StartError("no Java"), Output.TABLE) == 1
+    Reporter()("what goes on")
 
 
 def test_an_error_that_cannot_be_written_for_scripts_is_told_to_people(
