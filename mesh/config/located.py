@@ -33,7 +33,7 @@ FILE_BYTES_MAX = 1024 * 1024
 
 DEPTH_MAX = 32
 PROBLEMS_MAX = 100
-"""Faults of form named at once; after so many nobody reads on."""
+"""Faults named at once; after so many nobody reads on."""
 
 _NO_BEGINNING = "*>@`%"
 """No plain text of YAML begins with these, as filters do."""

@@ -7,14 +7,15 @@ Spec: DESIGN 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from mesh.config.exclusive import exclusive_faults
 from mesh.config.interest_controls import interest_problems
 from mesh.config.kafka_options import option_faults
-from mesh.config.located import KeyPath, Locate
+from mesh.config.located import PROBLEMS_MAX, KeyPath, Locate
 from mesh.config.nearest import nearest
 from mesh.config.queues import queue_faults
 from mesh.config.scalars import DURATION_RULE, duration_s
@@ -41,7 +42,9 @@ Entries = Mapping[str, object]
 
 
 def spec_problems(spec: object, locate: Locate) -> list[Problem]:
-    """Return everything wrong with a Mesh spec that its shape alone does not show.
+    """Return what is wrong with a Mesh spec that its shape alone does not show.
+
+    That is everything, or so much that nobody reads on: `PROBLEMS_MAX`.
 
     Args:
         spec: The mapping under `spec`, as read.
@@ -50,12 +53,13 @@ def spec_problems(spec: object, locate: Locate) -> list[Problem]:
     checker = _Checker(locate=locate, spec=_mapping(spec))
     if (problem := _too_many_links(checker.zones, locate)) is not None:
         return [problem]  # all else would go through each of them
-    checker.check()
-    zones = checker.zones.values()
-    linked = [ends for zone in zones for ends in _pairs(zone)]
-    joins = [e for z in zones for e in _pairs(z) if _mapping(z).get("kind") == ZoneKind.JOIN]
-    found = selector_problems(checker.spec, locate, checker.nodes, linked, joins)
-    return [*checker.problems, *found]
+    with suppress(_EnoughError):
+        checker.check()
+    return checker.problems
+
+
+class _EnoughError(Exception):
+    """So many problems were found that nobody reads on; what each was meant to be takes long."""
 
 
 def _too_many_links(zones: Entries, locate: Locate) -> Problem | None:
@@ -137,15 +141,22 @@ class _Checker:
         for name, zone in self.zones.items():
             self._zone(name, _mapping(zone))
         self._limits()
-        self.problems += interest_problems(self.spec.get("interest"), self.nodes, self.locate)
+        self._add(interest_problems(self.spec.get("interest"), self.nodes, self.locate))
         for code, message, path in queue_faults(self.spec):
             self._note(code, message, path)
         self._one_cluster_per_node()
         self._exclusive()
         self._beside_joins()
+        self._selectors()
 
     def _note(self, code: str, message: str, path: KeyPath) -> None:
-        self.problems.append(Problem(code=code, message=message, where=self.locate(path)))
+        self._add([Problem(code=code, message=message, where=self.locate(path))])
+
+    def _add(self, problems: Iterable[Problem]) -> None:
+        for problem in problems:
+            self.problems.append(problem)
+            if len(self.problems) >= PROBLEMS_MAX:
+                raise _EnoughError
 
     def _refuse_keys(
         self, entries: Entries, keys: Sequence[str], message: str, path: KeyPath
@@ -410,6 +421,12 @@ class _Checker:
                     "messages would come twice; remove one of the two"
                 )
                 self._note("JOIN_BESIDE_LINK", message, ("zones", name))
+
+    def _selectors(self) -> None:
+        zones = self.zones.values()
+        linked = [ends for zone in zones for ends in _pairs(zone)]
+        joins = [e for z in zones for e in _pairs(z) if _mapping(z).get("kind") == ZoneKind.JOIN]
+        self._add(selector_problems(self.spec, self.locate, self.nodes, linked, joins))
 
     def _one_cluster_per_node(self) -> None:
         first: dict[str, str] = {}

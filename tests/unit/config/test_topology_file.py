@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from mesh.config.legal import load_legal_topology
-from mesh.config.located import dotted, parse_document
+from mesh.config.located import PROBLEMS_MAX, dotted, parse_document
 from mesh.config.scalars import DURATION_RULE
 from mesh.config.topology_file import load_topology, topology_from_mapping, topology_schema
 from mesh.errors import ConfigError
@@ -506,3 +506,12 @@ def test_a_few_kilobytes_ask_for_no_more_links_than_a_mesh_can_have() -> None:
     [line] = refused(spec(zones, nodes=nodes))
     assert "spec.zones.A: with this zone there are 500500 links" in line
     assert line.endswith("[TOO_MANY_LINKS]")
+
+
+def test_a_file_in_which_nothing_fits_is_not_gone_through_to_its_end() -> None:
+    """To look for what each name was meant to be takes long where there are many to choose from."""
+    many = ", ".join(f"node-{number}: {{}}" for number in range(3_000))
+    links = ", ".join(f"[nodes-{number}, nodes-{number + 1}]" for number in range(20_000))
+    told = refused(spec(f"  zones: {{Z: {{kind: multi-hop, links: [{links}]}}}}\n", nodes=many))
+    assert len(told) == PROBLEMS_MAX
+    assert "no node is called 'nodes-0'; did you mean node-" in told[0]
