@@ -28,6 +28,8 @@ WIDTH_UNKNOWN = 80
 """Of a terminal that does not say how wide it is."""
 EXIT_NOT_WELL = 10
 """Exit code of what could be done, and did not go well."""
+_NEXT_LINE = "\x85"
+"""The library lets it stand in plain text, where it is read as a space."""
 UNBROKEN = 9
 """Words of a table that are no longer than this are on one line."""
 
@@ -202,8 +204,14 @@ def as_flow(data: Mapping[str, object]) -> str:
 
 def _dumped(data: Mapping[str, object], *, in_flow: bool) -> str:
     from ruamel.yaml import YAML
+    from ruamel.yaml.representer import SafeRepresenter
 
+    class Representer(SafeRepresenter):
+        """Quotes text that some readers would take for something else."""
+
+    Representer.add_representer(str, _represent_text)
     yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = Representer
     yaml.default_flow_style = in_flow
     yaml.width = sys.maxsize
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
@@ -211,6 +219,14 @@ def _dumped(data: Mapping[str, object], *, in_flow: bool) -> str:
     # Through JSON first: tuples, enums and mapping types become what YAML knows.
     yaml.dump(json.loads(json.dumps(data)), text)
     return text.getvalue().rstrip("\n")
+
+
+def _represent_text(representer: Any, text: str) -> Any:
+    """Return text in quotes if it is to be read as it is, everywhere."""
+    from mesh.config.scalars import needs_quotes
+
+    style = '"' if _NEXT_LINE in text or needs_quotes(text) else None
+    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 def printable(text: str) -> str:

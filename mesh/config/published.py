@@ -19,6 +19,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from mesh.config.kafka_options import SERVERS, published_options
 from mesh.config.located import parse_document
+from mesh.config.scalars import needs_quotes
 from mesh.config.topology_file import topology_of
 from mesh.config.topology_writer import topology_document
 from mesh.model.topology import Topology
@@ -98,7 +99,7 @@ def as_yaml_file(document: Mapping[str, object]) -> str:
 def _block(value: object, depth: int) -> object:
     """Return a value with its upper `depth` levels one entry per line."""
     if depth and isinstance(value, Mapping) and value:
-        return CommentedMap({key: _block(one, depth - 1) for key, one in value.items()})
+        return CommentedMap({_text(key): _block(one, depth - 1) for key, one in value.items()})
     if isinstance(value, list | tuple) and value:
         return CommentedSeq(map(_in_line, value))
     return _in_line(value)
@@ -107,12 +108,16 @@ def _block(value: object, depth: int) -> object:
 def _in_line(value: object) -> object:
     found: CommentedMap | CommentedSeq
     if isinstance(value, Mapping):
-        found = CommentedMap({key: _in_line(one) for key, one in value.items()})
+        found = CommentedMap({_text(key): _in_line(one) for key, one in value.items()})
     elif isinstance(value, list | tuple):
         found = CommentedSeq(map(_in_line, value))
-    elif isinstance(value, str) and not _PLAIN.fullmatch(value):
-        return DoubleQuotedScalarString(value)  # the library leaves too much unquoted in a line
     else:
-        return value
+        return _text(value) if isinstance(value, str) else value
     found.fa.set_flow_style()
     return found
+
+
+def _text(text: str) -> str:
+    """Return text in quotes where it needs some: the library leaves too much unquoted in a line."""
+    is_plain = _PLAIN.fullmatch(text) is not None and not needs_quotes(text)
+    return text if is_plain else DoubleQuotedScalarString(text)

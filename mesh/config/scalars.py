@@ -14,6 +14,10 @@ _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
+_OF_EARLIER = re.compile(
+    r"[yYnN]|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"
+)
+
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -37,6 +41,14 @@ def plain_value(text: str) -> str | int | float | bool | None:
     if _SPECIAL.fullmatch(text):
         return float(text.replace(".", ""))
     return text
+
+
+def needs_quotes(text: str) -> bool:
+    """Return whether readers of YAML 1.1, as PyYAML and Helm, take plain text for something else.
+
+    `no` and `on` are booleans there, and `1:30` is 90.
+    """
+    return _OF_EARLIER.fullmatch(text) is not None
 
 
 def duration_s(text: str) -> float | None:

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Group
 from rich.tree import Tree
+from ruamel.yaml import YAML
 
 from mesh.cli.main import main
 from mesh.cli.problems import asked_output, report
@@ -169,6 +171,20 @@ def test_a_terminal_that_is_said_to_have_no_width_shows_all_the_same(
         assert not ended.value.code
     assert "fig36 is legal: 9 nodes" in written.getvalue().decode()
     assert '"pa2"' in written.getvalue().decode()
+
+
+@pytest.mark.parametrize(
+    "text", ["no", "on", "1:30", "0123", "null", "a\x85b", "\u2028", "a\nb ", ""]
+)
+def test_yaml_is_read_as_it_was_meant_by_whoever_reads_it(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By YAML 1.1 as PyYAML has it too, to which a node called `no` would be false."""
+    data = {"ok": True, text: [text, {"inside": text}]}
+    render(data, lambda: "", Output.YAML)
+    told = capsys.readouterr().out
+    assert yaml.safe_load(told) == data
+    assert YAML(typ="safe", pure=True).load(told) == data
 
 
 def test_closed_streams_change_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from mesh.config.kafka_options import PUBLISHED_OPTIONS
-from mesh.config.published import published_text, published_topology
+from mesh.config.published import (
+    as_yaml_file,
+    published_document,
+    published_text,
+    published_topology,
+)
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.kafka.settings import is_secret
 
@@ -71,3 +77,17 @@ def test_tuning_is_told() -> None:
     """A plan names the nodes that must start again for it."""
     topology = topology_with(client_rack="a", linger_ms="7")
     assert published_topology(published_text(topology)).kafka == topology.kafka
+
+
+def test_an_exported_file_says_the_same_to_readers_of_yaml_1_1() -> None:
+    """Helm is one, and takes topologies as values: to it `no` is no name unless it is quoted."""
+    names = ("no", "ON", "y", "1e3", "0123", "null")
+    topology = topology_from_mapping(
+        {
+            "kafka": {"off": {}},
+            "nodes": {name: {"kafka": "off", "realm": "yes"} for name in names},
+            "zones": {"n": {"kind": "one-hop", "nodes": list(names), "title": "1:30"}},
+        }
+    )
+    document = published_document(topology)
+    assert yaml.safe_load(as_yaml_file(document)) == json.loads(json.dumps(document))
