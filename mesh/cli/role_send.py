@@ -133,13 +133,13 @@ def trace_role(
         check_node(seen.topology, node, "--node")
         message = _message(payload, seen.topology)
         at = asking(seen).open_everywhere(stack, timeout)
-        unheard = [name for name in seen.topology.nodes if name not in at]
         if node not in at:
             raise wrong_input("--node", f"node {node} does not answer: does it run?")
-        call, hops = trace_send(
+        call, hops, silent = trace_send(
             at, node, tree, role, message,
             timeout_s=timeout, one_instance=one_instance, local_realm=local_realm,
         )  # fmt: skip
+        unheard = [name for name in seen.topology.nodes if name not in at or name in silent]
     if call.refusal is not None:
         raise wrong_input("role trace", call.refusal.text, code=call.refusal.code)
     for name in unheard:

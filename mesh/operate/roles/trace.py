@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -44,8 +44,10 @@ def trace_send(
     timeout_s: float,
     one_instance: bool = False,
     local_realm: bool = False,
-) -> tuple[Call, Sequence[Sighting]]:
-    """Send, and return the call and what passed each node, in the order of the hops.
+) -> tuple[Call, Sequence[Sighting], Collection[str]]:
+    """Send, and return the call, what passed each node, and which nodes were silent.
+
+    What passed is in the order of the hops; of nodes that were silent some of it may be missing.
 
     Args:
         at: An application that is open at each node that is to be watched.
@@ -56,16 +58,23 @@ def trace_send(
         timeout_s: How long to wait for the last reply, and for the word of each node.
         one_instance: Send to the nearest holder only.
         local_realm: To holders in the sender's realm only.
-
-    Raises:
-        TimeoutError: A node does not answer in time.
     """
     mark = f"trace {uuid4().hex}".encode()
     seen: list[tuple[str, Passing]] = []
     for node, roles in at.items():
         roles.snoop(_noting(node, seen), tree, holds=False)
-    for roles in at.values():
-        roles.routes(tree, role, timeout_s=timeout_s)  # what was said before is in force then
+    silent: dict[str, None] = {}
+
+    def let_answer() -> None:
+        """Wait for an answer of each node: what was said before is in force, or read, then."""
+        for node, roles in at.items():
+            try:
+                if node not in silent:
+                    roles.routes(tree, role, timeout_s=timeout_s)
+            except TimeoutError:
+                silent[node] = None
+
+    let_answer()
     call = at[start].send(
         tree, role, payload, header=mark, timeout_s=timeout_s,
         one_instance=one_instance, local_realm=local_realm,
@@ -76,10 +85,10 @@ def trace_send(
             roles.step(STEP_S)
     for roles in at.values():
         roles.unsnoop(tree)
-        roles.routes(tree, role, timeout_s=timeout_s)  # what passed has been read then
+    let_answer()
     mids = {one.shown.mid for _, one in seen if one.shown.header == mark}
     own = [(node, one) for node, one in seen if one.shown.mid in mids]
-    return call, sorted((_seen(*one) for one in own), key=_order)
+    return call, sorted((_seen(*one) for one in own), key=_order), silent
 
 
 def _noting(node: str, seen: list[tuple[str, Passing]]) -> Watcher:

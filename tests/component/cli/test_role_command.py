@@ -240,3 +240,29 @@ def test_a_trace_says_whom_it_cannot_watch(run: Run, trees: Chain) -> None:
     assert "does it run" in gone.err
     wrong = run("role", "trace", "desk-7", "pricing", "-n", "x", "-f", file)
     assert wrong.code == 2
+
+
+def test_a_node_that_ends_during_a_trace_takes_no_other_s_word_along(
+    run: Run, trees: Chain
+) -> None:
+    """What passed the others is shown, and whose word is missing."""
+    mesh, file = trees
+    host = mesh.client("c").roles("desk", lease_s=600).open()
+    host.add("desk-7", "pricing")
+    pause = mesh.pause
+
+    def live(seconds: float) -> None:
+        mesh.pause = pause  # type: ignore[method-assign] # one at a time
+        pause(seconds)
+        host.step()
+        if host.taken():
+            mesh.world.kill("b")
+        mesh.pause = live  # type: ignore[method-assign]
+
+    mesh.pause = live  # type: ignore[method-assign]
+    options = ("-f", file, "--timeout", "3", "-o", "json")
+    traced = run("role", "trace", "desk-7", "pricing", "-n", "a", "x", *options)
+    assert (traced.code, traced.data["unheard"]) == (10, ["b"])
+    passed = [one["node"] for one in traced.data["hops"] if one["what"] == "message"]
+    assert passed[0] == "a"
+    assert "c" in passed
