@@ -216,8 +216,13 @@ def work_folder(
 
 
 def _sweep(prefix: str) -> None:
-    """Remove scratch folders whose program was killed: the kernel has released their locks."""
+    """Remove scratch folders whose program was killed: the kernel has released their locks.
+
+    Everybody may write where they are: a lock is opened as it stands, no link is followed, nothing
+    is written and no pipe waited for.
+    """
+    as_it_stands = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}-*/{_LOCK}"):
-        with suppress(OSError), path.open("w") as lock:
+        with suppress(OSError), os.fdopen(os.open(path, as_it_stands)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path.parent, ignore_errors=True)

@@ -166,3 +166,19 @@ def test_a_folder_that_has_just_been_made_is_not_swept(
         (folder / "kept").touch()
         with work_folder(None, "mesh-test", Stopping(), print) as other:
             assert (other != folder, (folder / "kept").exists()) == (True, True)
+
+
+def test_no_lock_of_a_stranger_leads_to_a_file_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody may write where scratch folders are, and whoever starts a mesh may be root."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ours, pipe = tmp_path / "ours", tmp_path / "mesh-test-b" / "lock"
+    ours.write_text("kept", encoding="utf-8")
+    for name in "ab":
+        (tmp_path / f"mesh-test-{name}").mkdir()
+    (tmp_path / "mesh-test-a" / "lock").symlink_to(ours)
+    os.mkfifo(pipe)
+    with work_folder(None, "mesh-test", Stopping(), print):
+        pass
+    assert ours.read_text(encoding="utf-8") == "kept"
