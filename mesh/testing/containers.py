@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from mesh.client import MeshClient, connect
+from mesh.config.kafka_options import bootstrap_fault
 from mesh.config.topology_writer import write_topology
 from mesh.errors import MeshError, StartError, missing_package, wrong_input
 from mesh.model.topology import Topology, with_addresses, without_options
@@ -128,9 +129,12 @@ class MeshContainers(MeshUnderTest):
     ) -> None:
         super().__init__(topology)
         for name in self.topology.kafka:
-            if len(name) > HOST_MAX:
-                message = f"is a host's name in the network: use {HOST_MAX} characters or fewer"
-                raise wrong_input(f"spec.kafka.{name}", message, code="LONG_NAME")
+            if len(name) > HOST_MAX or bootstrap_fault(_inside(name)) is not None:
+                message = (
+                    f"is a host's name in the network: use {HOST_MAX} characters or fewer, one of "
+                    "them a letter, and no hyphen at the end"
+                )
+                raise wrong_input(f"spec.kafka.{name}", message, code="NO_HOST_NAME")
         self._kafka_image = kafka_image or os.environ.get("MESH_KAFKA_IMAGE") or KAFKA_IMAGE
         self._node_image = node_image or os.environ.get("MESH_NODE_IMAGE") or NODE_IMAGE
         self._timeout_s = timeout_s
@@ -263,8 +267,13 @@ def _stop(container: DockerContainer) -> None:
         container.stop(force=True, delete_volume=True)
 
 
+def _inside(kafka: str) -> str:
+    """Return the address of a Kafka cluster in the network."""
+    return f"{kafka.lower()}:{INSIDE}"
+
+
 def _in_network(topology: Topology) -> Topology:
-    addresses = {name: f"{name.lower()}:{INSIDE}" for name in topology.kafka}
+    addresses = {name: _inside(name) for name in topology.kafka}
     return with_addresses(without_options(topology), addresses)
 
 
