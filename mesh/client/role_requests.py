@@ -117,10 +117,10 @@ class RoleRequests:
         self._given_up.clear()
 
     def _request(self, key: RoleKey, request: RoleRequest) -> None:
+        self.write(key, request)  # before all else: what cannot be asked for is not asked for later
         self._given_up.pop(key, None)
         self._requests[key] = request
         self._keys.setdefault(request.address, {})[key] = None
-        self.write(key, request)
 
     def _forget(self, address: Address) -> list[RoleKey]:
         """Stop asking for a role; return the names by which it was asked for."""

@@ -161,6 +161,21 @@ def test_a_role_that_is_asked_for_anew_is_in_force_anew(mesh: InMemoryMesh, role
             rival.add("t", "lead", exclusive=True, polite=True)
 
 
+def test_what_was_asked_for_before_it_could_be_is_not_asked_for_later(mesh: InMemoryMesh) -> None:
+    """The call was refused, so nobody expects the role when all is asked for once more."""
+    early = mesh.client("a").roles("early")
+    with pytest.raises(TransportUnavailableError, match="early is not open; call `open`"):
+        early.add("t", "early")
+    with early:
+        with mesh.client("a").roles("early"):
+            pass  # another process of this name: its end is the end of the lease of both
+        for _ in range(3):
+            mesh.pass_time(1)
+            while early.step():
+                pass
+        assert early.held == {}
+
+
 def test_several_roles_are_asked_for_by_the_name_of_their_tree(roles: Roles) -> None:
     """An application knows names; the UUID of one it may write as well."""
     named = [RoleRequest(Address("desk", "a")), RoleRequest(Address(tree_id("desk"), "b"))]  # type: ignore[arg-type]
