@@ -310,6 +310,17 @@ class Interest:
             Ended(endpoint, subscription.filter, subscription.asked, subscription.since_ms, at_ms)
         )
 
+    def is_first(self, endpoint: EndpointKey, filter_: str, asked: Subscription) -> bool:
+        """Return whether a subscription would only add to what is known of an endpoint.
+
+        Nothing is known of its filter, and the endpoint is known as what it says, if at all.
+        """
+        known = self._newest_of(endpoint)
+        return filter_ not in known and all(
+            (one.asked.kind, one.asked.message_class) == (asked.kind, asked.message_class)
+            for one in known.values()
+        )
+
     def _open(self, endpoint: EndpointKey, filter_: str) -> JudgedSubscription | None:
         newest = self._newest_of(endpoint).get(filter_)
         return newest if newest is not None and newest.removed is None else None

@@ -32,6 +32,7 @@ from streaming.job.batches import Known, rows_of
 from streaming.job.bundler import Bundler
 from streaming.job.deletions import Deletions
 from streaming.job.doubts import Doubts
+from streaming.job.early_subscriptions import EarlySubscriptions
 from streaming.job.extent import Extent
 from streaming.job.holes import begun_late
 from streaming.job.intake import take_batch, take_configs
@@ -97,6 +98,7 @@ class Auditor:
         run: Names this run in what is published.
         publisher: Writes and saves.
         deletions: Asks brokers what is gone.
+        early: Finds subscriptions that are taken before their turn.
     """
 
     topology: Topology
@@ -126,6 +128,7 @@ class Auditor:
     run: str = field(default_factory=lambda: token_hex(4))
     publisher: Publisher = field(init=False)
     deletions: Deletions = field(init=False)
+    early: EarlySubscriptions = field(init=False)
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
@@ -153,6 +156,7 @@ class Auditor:
         self.state.register.run = self.run
         self.state.register.take_back(self.snapshots.told())
         self.state.rest(self.clock())
+        self.early = EarlySubscriptions(self.sources)
         self.bundler.adopt(self.state.interest)
         self._follow_topology()
         self.wanted_version, self.doubted = -1, (-1, -1)
@@ -230,6 +234,7 @@ class Auditor:
         self._ask_brokers(kafka, before, planned, late)
         self.deletions.look_for_compaction(self.state, kafka, rows, ranges)
         self._take_rows(rows, kafka)
+        self._take_early(kafka)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
 
     def absorb_the_sound(self, kafka: str, batch: int) -> None:
@@ -301,6 +306,16 @@ class Auditor:
             heads, positions = state.chains.heads, state.progress.positions
             state.minutes.look(kafka, heads, positions, self.sources.homes)
         self._know_subscriptions()
+
+    def _take_early(self, kafka: str) -> None:
+        """Know who subscribes further on, where there is much to be read before."""
+        state = self.state
+        if kafka not in self.lagging or self.extent.is_past:
+            return
+        if ranges := self.early.ranges(kafka, state.read, state.ids):
+            rows = self.rows(self.rereader.records(kafka, ranges)).small
+            take_batch(state, Batch(small=self.early.firsts(rows, state.interest)), self.clock())
+            self._know_subscriptions()
 
     def _leave_out(self, place: TopicPartition, last: int) -> None:
         """Judge nothing that rests on records up to an offset that nobody has read."""
