@@ -34,6 +34,9 @@ AGAIN_S = 5.0
 
 AGAIN_MAX_S = 60.0
 
+MADE_S = 5.0
+"""For a batch that takes longer than this, in seconds, no judgement waits."""
+
 ROUSED_S = 2.0
 """A query that has waited for a trigger begins to ask again within this time, in seconds."""
 
@@ -51,6 +54,7 @@ class Query:
         waited_s: When the query was seen to wait: the newest ones, and one of before.
         is_spoiled: Whether the same batch has failed before for the same reason, which lies in
             its records.
+        begun_s: When the batch began that is made or judged just now, if there is one.
     """
 
     stream: Any = None
@@ -59,6 +63,7 @@ class Query:
     failure: Failure | None = None
     reason: str = ""
     is_spoiled: bool = False
+    begun_s: float | None = None
     waited_s: deque[float] = field(default_factory=deque)
 
     def note(self, batch: int, error: Exception) -> None:
@@ -193,6 +198,7 @@ class Queries:
     def _taker(self, kafka: str) -> Callable[[DataFrame, int], None]:
         def take(records: DataFrame, batch: int) -> None:
             query = self.by_kafka[kafka]
+            query.begun_s = time.monotonic()
             try:
                 if self.auditor.is_news(kafka, batch):
                     # Others may be taken while the rows are made.
@@ -208,10 +214,21 @@ class Queries:
                 # Spark matches all that an error says, by an expression that goes as deep as the
                 # text is long: with the traces of Java in it, that overflows the stack.
                 raise TransportUnavailableError(query.reason) from None
+            finally:
+                query.begun_s = None
             self.auditor.sources.unread.pop(kafka, None)
             query.taken()
 
         return take
+
+    def is_taking(self, now_s: float) -> bool:
+        """Return whether a batch is made just now: all is judged when that is done.
+
+        Args:
+            now_s: The auditor's clock, in seconds.
+        """
+        begun = [one.begun_s for one in self.by_kafka.values()]
+        return any(one is not None and now_s - one < MADE_S for one in begun)
 
     def _absorb(self, rows: Batch | None, kafka: str, batch: int) -> None:
         """Take the small rows of a batch; without them, what of it can be taken."""

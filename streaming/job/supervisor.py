@@ -52,23 +52,31 @@ class Supervisor:
         Raises:
             MeshError: It cannot go on.
         """
-        judged_s = time.monotonic()
+        looked_s = time.monotonic()
         while not self.queries.stopping.wait(PULSE_S):
             self.queries.look()
             self.port.looked()
             if drain is not None and self._is_drained(drain):
                 return
             now_s = time.monotonic()
-            quiet_s = now_s - self.auditor.batch_at_s
-            if quiet_s < JUDGE_S or now_s - judged_s < JUDGE_S:
+            if now_s - looked_s < JUDGE_S:
                 continue
             if self.queries.lock.acquire(blocking=False):
                 try:
-                    self._judge()
+                    if self._is_idle(now_s):
+                        self._judge()
                     self.flock.follow(self.auditor.state.eras.linked()[-1])
                 finally:
                     self.queries.lock.release()
-                judged_s = time.monotonic()
+                looked_s = time.monotonic()
+
+    def _is_idle(self, now_s: float) -> bool:
+        """Return whether no batch was taken just now, nor is being made.
+
+        What is read again for a judgement would keep that waiting, with all that it shows.
+        """
+        is_quiet = now_s - self.auditor.batch_at_s >= JUDGE_S
+        return is_quiet and not self.queries.is_taking(now_s)
 
     def _judge(self) -> None:
         try:

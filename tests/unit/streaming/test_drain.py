@@ -186,6 +186,11 @@ class Living:
         self.stopping = threading.Event()
         self.lock = threading.Lock()
         self.steps: list[Callable[[], None]] = []
+        self.is_making = False
+        self.judged = 0
+
+    def is_taking(self, _: float) -> bool:
+        return self.is_making
 
     def clock(self) -> float:
         self.mesh.now_s += 1.0
@@ -202,8 +207,7 @@ class Living:
 
     def judge(self) -> None:
         self.judgements += 1
-
-    follow = judge
+        self.judged += 1
 
 
 def test_the_supervisor_ends_on_a_mesh_that_lives(mesh: Mesh, monkeypatch) -> None:
@@ -220,6 +224,22 @@ def test_the_supervisor_ends_on_a_mesh_that_lives(mesh: Mesh, monkeypatch) -> No
     living.steps = [mesh.state.certifier.waiting.clear]
     supervisor.watch(mesh.drain)
     assert mesh.drain.left == ()
+
+
+@pytest.mark.parametrize("is_making", [False, True])
+def test_the_supervisor_leaves_it_to_a_batch_that_is_made_to_judge(
+    mesh: Mesh, monkeypatch, *, is_making: bool
+) -> None:
+    """What is read again for a judgement would keep the batch waiting."""
+    monkeypatch.setattr("streaming.job.supervisor.PULSE_S", 0.0)
+    monkeypatch.setattr("streaming.job.supervisor.JUDGE_S", 0.0)
+    living, followed = Living(mesh), []
+    living.is_making = is_making
+    living.steps = [lambda: None, lambda: None, living.stopping.set]
+    flock = SimpleNamespace(follow=followed.append)
+    Supervisor(living, living, living, flock, print).watch()  # type: ignore[arg-type]
+    assert bool(living.judged) is not is_making
+    assert followed
 
 
 def test_a_topic_that_is_deleted_after_it_was_read_is_not_waited_for() -> None:

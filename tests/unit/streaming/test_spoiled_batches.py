@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
-from streaming.job.queries import Queries, Query
+from streaming.job.queries import MADE_S, Queries, Query
 from streaming.job.sources import Sources
 from streaming.job.spoiled_batches import TRIES_MAX, Failure, fault_of, sift
 from streaming.job.supervisor import Supervisor
@@ -164,6 +165,24 @@ def test_spark_is_told_of_a_failure_in_one_line() -> None:
     assert caught.value.__suppress_context__
     assert query.reason == "gone"
     assert query.failure == Failure(3, "RuntimeError: java.io.IOException: gone", True)
+    assert not queries.is_taking(time.monotonic())
+
+
+def test_a_batch_is_waited_for_while_it_is_made_and_no_longer_than_some_seconds() -> None:
+    seen: list[bool] = []
+
+    class Making:
+        sources = Sources("mesh.")
+
+        def is_news(self, kafka: str, batch: int) -> bool:
+            now_s = time.monotonic()
+            seen.extend((queries.is_taking(now_s), queries.is_taking(now_s + MADE_S)))
+            return False
+
+    queries = Queries(None, Making(), {}, Path(), 1.0, print)  # type: ignore[arg-type]
+    queries.by_kafka["k"] = Query()
+    queries._taker("k")(None, 3)
+    assert [*seen, queries.is_taking(time.monotonic())] == [True, False, False]
 
 
 def test_a_batch_that_was_not_taken_proves_nothing_of_what_was_written_before_it() -> None:
