@@ -37,9 +37,10 @@ YOUNG_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 """Plans are interpreted: to write and compile code for each costs more than some ten thousand
-records do."""
+records do. Nor is anything given to all tasks that nobody asks to be: that takes a job."""
 
 
 _OFTEN = ("col", "lit", "when", "coalesce", "octet_length", "max", "struct")

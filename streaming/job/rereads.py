@@ -64,7 +64,8 @@ class Rereader:
             self._of(kafka, {place: ranges[place] for place in places}, begins, may_be_small=True)
             for kafka, places in self.sources.by_home(begins).items()
         ]
-        return reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
+        found = reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
+        return found.coalesce(1) if is_small_read(ranges) else found
 
     def records(self, kafka: str, ranges: source.Ranges) -> DataFrame:
         """Return the records of ranges of one Kafka cluster, also of nodes that nobody knows yet.
@@ -105,7 +106,7 @@ class Rereader:
         return self.sources.can_read([case.place, *endpoints])
 
     def _by_little(self, ranges: source.Ranges) -> AbstractContextManager[None]:
-        """Have what few records are asked interpreted: to write code for it costs more."""
+        """Have what few records are asked interpreted, by one task: all else costs more."""
         return interpreted(self.session) if is_small_read(ranges) else nullcontext()
 
     def _parsed(self, ranges: source.Ranges) -> DataFrame:
@@ -119,7 +120,7 @@ class Rereader:
         text = json.dumps([dict(zip(names, row, strict=True)) for row in rows])
         kind = ", ".join(f"{name}: {kind}" for name, kind in declared)
         inlined = F.inline(F.from_json(F.lit(text), f"array<struct<{kind}>>"))
-        return self.session.range(1).select(inlined)
+        return self.session.range(0, 1, 1, 1).select(inlined)
 
     def cases(self, cases: Sequence[Case]) -> Sequence[CaseOutcome]:
         """Return the outcome of each case, in order."""
@@ -154,6 +155,7 @@ class Rereader:
                 self._requests(rows, exact.CASES),
                 self._requests(wants, exact.WANTS),
                 self._requests(generations, exact.GENERATIONS),
+                is_alone=is_small_read(ranges),
             )
             outcomes = {fields["case"]: outcome_of(fields) for fields in answers_of(answers)}
         return [
@@ -205,7 +207,8 @@ class Rereader:
             _widen(ranges, key.endpoint, min(begin, doubt.since), doubt.until + 1)
         with self._by_little(ranges):
             requests = self._requests(rows, exact.DELIVERY_REQUESTS)
-            answers = exact.delivery_faults(self._parsed(ranges), requests)
+            told = self._parsed(ranges), requests
+            answers = exact.delivery_faults(*told, is_alone=is_small_read(ranges))
             return repeats_of(answers, len(doubts))
 
     def frames(
@@ -228,7 +231,9 @@ class Rereader:
                 _widen(ranges, outbox, 0, end)
         with self._by_little(ranges):
             requests = self._requests(rows, exact.FRAME_REQUESTS)
-            return repeats_of(exact.frame_faults(self._records(ranges), requests), len(doubts))
+            told = self._records(ranges), requests
+            answers = exact.frame_faults(*told, is_alone=is_small_read(ranges))
+            return repeats_of(answers, len(doubts))
 
     def ends(self, keys: Sequence[EndKey]) -> Sequence[Mapping[SourceKey, int]]:
         """Return the last origin offset per source in the frames below each position."""

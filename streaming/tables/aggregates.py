@@ -127,11 +127,12 @@ def batch_rows(
     if INGRESS in kinds:
         tables.append(ingress_rows(records, bundles))
     if ENDPOINT in kinds:
-        tables += [unwanted_rows(records, wanted), delivery_rows(records)]
+        unwanted = unwanted_rows(records, wanted, is_alone=tasks == 1)
+        tables += [unwanted, delivery_rows(records)]
     if OUTBOX in kinds:
         tables += [
             frame_rows(records, is_alone=tasks == 1),
-            *((needless_rows(records, asked),) if asked else ()),
+            *((needless_rows(records, asked, is_alone=tasks == 1),) if asked else ()),
         ]
     if ENDPOINT in kinds or OUTBOX in kinds:
         tables.append(stray_rows(records))
@@ -256,13 +257,15 @@ def _delivered() -> list[Column]:
     ]
 
 
-def unwanted_rows(records: DataFrame, wanted: Mapping[str, str]) -> DataFrame:
+def unwanted_rows(
+    records: DataFrame, wanted: Mapping[str, str], *, is_alone: bool = False
+) -> DataFrame:
     """Direct deliveries of subjects that nobody is known to have asked for. Spec: K31.
 
     Guaranteed ones are certified. Whoever has subscribed since then asks for them after all.
     """
     patterns = _patterns(records, wanted)
-    found = records.where(_is_direct()).join(F.broadcast(patterns), on="topic", how="left")
+    found = joined(records.where(_is_direct()), patterns, ["topic"], "left", is_alone=is_alone)
     keys, told = _unwanted()
     grouped = found.where(_is_strange()).groupBy(*keys).agg(*told)
     return _rows(grouped, "unwanted", "source_id")
@@ -312,10 +315,37 @@ def _shown(column: str) -> Column:
 
 def _patterns(records: DataFrame, of: Mapping[str, str]) -> DataFrame:
     known = json.dumps([{"topic": one, "pattern": text} for one, text in of.items()])
-    return records.sparkSession.range(1).select(F.inline(F.from_json(F.lit(known), WANTED)))
+    one = records.sparkSession.range(0, 1, 1, 1)
+    return one.select(F.inline(F.from_json(F.lit(known), WANTED)))
 
 
-def needless_rows(records: DataFrame, asked: Mapping[str, str]) -> DataFrame:
+def joined(
+    frame: DataFrame,
+    small: DataFrame,
+    on: Column | list[str],
+    how: str = "inner",
+    *,
+    is_alone: bool,
+) -> DataFrame:
+    """Return a frame joined with a small one, which is given to each task, if there are several.
+
+    That takes a job of its own.
+
+    Args:
+        frame: The frame.
+        small: The small one.
+        on: By what.
+        how: How.
+        is_alone: Whether one task makes all of it, of frames that have one partition.
+    """
+    if is_alone:
+        return frame.join(small, on=on, how=how).coalesce(1)  # else Spark forgets that it is one
+    return frame.join(F.broadcast(small), on=on, how=how)
+
+
+def needless_rows(
+    records: DataFrame, asked: Mapping[str, str], *, is_alone: bool = False
+) -> DataFrame:
     """Subjects that crossed a link and that nobody behind it is known to ask for. Spec: DESIGN 3.
 
     Each subject of an outbox is matched once. Copies for members of queues travel under addresses
@@ -338,7 +368,7 @@ def needless_rows(records: DataFrame, asked: Mapping[str, str]) -> DataFrame:
     )
     patterns = _patterns(records, asked).withColumnRenamed("topic", "link")
     link = F.expr("left(topic, length(topic) - 2)")  # both classes by one expression
-    known = grouped.join(F.broadcast(patterns), on=link == F.col("link"))
+    known = joined(grouped, patterns, link == F.col("link"), is_alone=is_alone)
     subject = F.col("subject")
     strange = known.where(~subject.startswith("$") & ~F.rlike(subject, F.col("pattern")))
     return _rows(strange.drop("link", "pattern"), "needless", "source_id")

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from mesh.model.queues import MOVED_EXT
-from streaming.tables.aggregates import frame_columns, is_addressed
+from streaming.tables.aggregates import frame_columns, is_addressed, joined
 from streaming.tables.columns import frame_messages_column, moves_column, with_header
 from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.topics import ENDPOINT, INGRESS
@@ -53,7 +53,12 @@ def _offsets(condition: Column, offset: Column) -> Column:
 
 
 def case_outcomes(
-    records: DataFrame, cases: DataFrame, wants: DataFrame, generations: DataFrame
+    records: DataFrame,
+    cases: DataFrame,
+    wants: DataFrame,
+    generations: DataFrame,
+    *,
+    is_alone: bool = False,
 ) -> DataFrame:
     """Return per case what had to come, what came, and how the two differ.
 
@@ -62,17 +67,21 @@ def case_outcomes(
         cases: As `CASES`.
         wants: As `WANTS`.
         generations: As `GENERATIONS`.
+        is_alone: Whether one task makes all of it, of frames that have one partition.
     """
-    both = _expected(records, cases, wants).join(
-        _received(records, cases, generations), on=["case", "source_offset"], how="full_outer"
-    )
+    asked = _expected(records, cases, wants, is_alone=is_alone)
+    came = _received(records, cases, generations, is_alone=is_alone)
+    both = asked.join(came, on=["case", "source_offset"], how="full_outer")
     offset, copies = F.col("source_offset"), F.coalesce("copies", F.lit(0))
     strangers = F.coalesce("strangers", F.lit(0))
     is_known = F.col("is_must").isNotNull()
     is_missing = F.col("is_must") & (copies == 0)
     is_unexpected = (~is_known & (copies > 0)) | (strangers > 0)
     is_corrupt = is_known & (copies > 0) & ~F.col("contents").eqNullSafe(F.array("content"))
-    grouped = cases.select("case").join(both, on="case", how="left").groupBy("case")
+    if is_alone:
+        both = both.coalesce(1)
+    each = cases.select("case").join(both, on="case", how="left")
+    grouped = (each.coalesce(1) if is_alone else each).groupBy("case")
     return _lines(
         grouped.agg(
             F.count_if(is_known & (F.col("is_must") | (copies > 0))).alias("expected"),
@@ -89,9 +98,11 @@ def case_outcomes(
     )
 
 
-def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFrame:
+def _expected(
+    records: DataFrame, cases: DataFrame, wants: DataFrame, *, is_alone: bool
+) -> DataFrame:
     """Return `case, source_offset, is_must, content` of the messages that somebody wants."""
-    one, want = F.broadcast(cases).alias("one"), F.broadcast(wants).alias("want")
+    one, want = cases.alias("one"), wants.alias("want")
     published = records.where((F.col("topic_kind") == INGRESS) & F.col("subject").isNotNull())
     columns = ("topic", "partition", "offset", "subject", "is_odd", "content")
     message = published.select(*columns).alias("message")
@@ -105,7 +116,8 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
         & F.col("message.offset").between(F.col("want.first"), F.col("want.last"))
         & F.rlike(F.col("message.subject"), F.col("want.pattern"))
     )
-    wanted = message.join(one, on=is_in_case, how="inner").join(want, on=is_wanted, how="inner")
+    looked_at = joined(message, one, is_in_case, is_alone=is_alone)
+    wanted = joined(looked_at, want, is_wanted, is_alone=is_alone)
     keys = (F.col("one.case").alias("case"), F.col("message.offset").alias("source_offset"))
     return wanted.groupBy(*keys).agg(
         F.max(F.col("want.is_must") & ~F.col("message.is_odd")).alias("is_must"),
@@ -113,7 +125,9 @@ def _expected(records: DataFrame, cases: DataFrame, wants: DataFrame) -> DataFra
     )
 
 
-def _received(records: DataFrame, cases: DataFrame, generations: DataFrame) -> DataFrame:
+def _received(
+    records: DataFrame, cases: DataFrame, generations: DataFrame, *, is_alone: bool
+) -> DataFrame:
     """Return `case, source_offset, copies, contents, strangers` of the deliveries of each case.
 
     Of a message that was moved from member to member of a queue only the copies count that were
@@ -121,7 +135,7 @@ def _received(records: DataFrame, cases: DataFrame, generations: DataFrame) -> D
     accepted truncation those of the newest generation count: the others are lost. Copies of a
     generation that nobody told of are strangers, and take nothing's place. Spec: K9.
     """
-    one, told = F.broadcast(cases).alias("one"), F.col("delivery")
+    one, told = cases.alias("one"), F.col("delivery")
     delivered = records.where((F.col("topic_kind") == ENDPOINT) & told.isNotNull())
     copy = delivered.select(
         F.col("topic").alias("endpoint_topic"),
@@ -141,8 +155,8 @@ def _received(records: DataFrame, cases: DataFrame, generations: DataFrame) -> D
         & F.col("copy.source_offset").between(F.col("one.first"), F.col("one.delivered_last"))
         & (~F.col("one.is_own") | (F.col("copy.moves") == 0))
     )
-    joined = (
-        copy.join(one, on=is_in_case, how="inner")
+    copies = (
+        joined(copy, one, is_in_case, is_alone=is_alone)
         .select("one.case", "one.may_move", "copy.*")
         .withColumn("moves", F.when(F.col("may_move"), F.col("moves")).otherwise(0))
     )
@@ -151,7 +165,7 @@ def _received(records: DataFrame, cases: DataFrame, generations: DataFrame) -> D
     is_again = F.col("source_offset") >= F.col("first")
     newest = F.max(F.when(is_again, F.col("generation"))).over(message)
     current = (
-        joined.join(F.broadcast(generations), on=["case", "generation"], how="left")
+        joined(copies, generations, ["case", "generation"], "left", is_alone=is_alone)
         .withColumn("newest", newest)
         .where(~is_told | (F.col("generation") >= F.coalesce("newest", F.lit(0))))
     )
@@ -168,13 +182,16 @@ def _received(records: DataFrame, cases: DataFrame, generations: DataFrame) -> D
     )
 
 
-def delivery_faults(records: DataFrame, requests: DataFrame) -> DataFrame:
+def delivery_faults(
+    records: DataFrame, requests: DataFrame, *, is_alone: bool = False
+) -> DataFrame:
     """Return per request and block which deliveries repeat or come after later ones.
 
     Args:
         records: Parsed records of the endpoint partitions concerned, from their beginning;
             those that were moved are late by right, and left out.
         requests: As `DELIVERY_REQUESTS`.
+        is_alone: As of `case_outcomes`.
     """
     told = F.col("delivery")
     delivered = records.where(told.isNotNull() & (moves_column() == 0)).select(
@@ -188,10 +205,10 @@ def delivery_faults(records: DataFrame, requests: DataFrame) -> DataFrame:
         told["offset"].alias("source_offset"),
     )
     keys = ["topic", "partition", "source_id", "source_partition", "generation"]
-    return _repeats(delivered.join(F.broadcast(requests), on=keys, how="inner"))
+    return _repeats(joined(delivered, requests, keys, is_alone=is_alone))
 
 
-def frame_faults(raw: DataFrame, requests: DataFrame) -> DataFrame:
+def frame_faults(raw: DataFrame, requests: DataFrame, *, is_alone: bool = False) -> DataFrame:
     """Return per request and block which messages of frames repeat or come after later ones.
 
     Args:
@@ -199,17 +216,18 @@ def frame_faults(raw: DataFrame, requests: DataFrame) -> DataFrame:
             of a queue sends on is late by right, and left out. Of messages of its own node, and
             further on, they alone say so.
         requests: As `FRAME_REQUESTS`.
+        is_alone: As of `case_outcomes`.
     """
     opened = with_header(raw, F.col("key")).withColumns(
         {"held": frame_messages_column(), "is_addressed": is_addressed()}
     )
     keys = ["topic", "partition", "source_id", "source_partition", "generation"]
-    doubted = (
+    held = (
         frame_columns(opened, "held", "is_addressed")
         .where(~F.col("is_repair") & ~F.col("is_moved") & (F.col("kind") == "data"))
         .withColumn("source_id", F.lower(F.hex("source_id")))
-        .join(F.broadcast(requests), on=keys, how="inner")
     )
+    doubted = joined(held, requests, keys, is_alone=is_alone)
     message = F.col("message")
     is_moved = F.col("is_addressed") & F.map_contains_key(message["ext"], F.lit(MOVED_EXT))
     each = doubted.select("*", F.posexplode("held").alias("number", "message")).where(~is_moved)
