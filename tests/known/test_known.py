@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.known import moved_copies
+from tests.known import former_neighbours, moved_copies
 from tests.known.__main__ import KNOWN, main
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +22,7 @@ def test_a_known_fault_still_shows(name: str, capsys: pytest.CaptureFixture[str]
 def test_without_what_it_takes_the_same_comes_out_well() -> None:
     """Else the files would show something else."""
     assert moved_copies.run(vanish=False) == ""
+    assert former_neighbours.run(comes=False) == ""
 
 
 def test_each_is_named_among_what_is_not_promised() -> None:
