@@ -123,9 +123,10 @@ class Reservations:
         self.handed_on[at] = max(position, committed)
 
     def forget(self, at: TopicPartition) -> None:
-        """Know nothing of what was reserved of a source: its topic is another one."""
+        """Know nothing of what was reserved of a source, nor by whom: its topic is another one."""
         self.ahead.pop(at, None)
         self.inherited.pop(at, None)
+        self._epochs.pop(at, None)  # those of another life of a node begin anew
 
     def passed_inherited(self, at: TopicPartition) -> None:
         """Record that a source is read on behind all that the former owner had reserved."""

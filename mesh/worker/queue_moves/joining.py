@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -29,21 +29,22 @@ class OpenedMover:
         topic_id: Of the endpoint's topic.
         consumer: A member of its group.
         writer: Writes its transactions.
-        sent: What movers of this lane have sent of the topic so far.
+        sent: What movers of this lane have sent of the topic last, over each link.
     """
 
     topic_id: bytes = b""
     consumer: Consumer | None = None
     writer: Writer | None = None
-    sent: ChainEnds = field(default_factory=dict)
+    sent: Sequence[Sent] = ()
 
     def begin(self, lane: Lane, queue: str) -> Mover | None:
         """Return the mover, or None if the queue has no topic."""
         if self.consumer is None or self.writer is None:
             return None
-        lane.hear_movers(self.sent)
+        sent = _on_links_of_now(lane, self.sent)
+        lane.hear_movers(sent)
         log.info("queue.moving", queue=queue, lane=lane.number)
-        return Mover(lane, queue, self.consumer, self.writer, self.topic_id, self.sent)
+        return Mover(lane, queue, self.consumer, self.writer, self.topic_id, sent)
 
     def close(self) -> None:
         """Leave the group: nobody wants it any more."""
@@ -95,10 +96,19 @@ def _open(
     return OpenedMover(info.topic_id, consumer, writer, sent)
 
 
-def _sent_before(records: Sequence[Record], topic_id: bytes) -> ChainEnds:
+def _sent_before(records: Sequence[Record], topic_id: bytes) -> Sequence[Sent]:
     """Return what movers of a lane have sent of a topic so far, by its progress."""
-    sent: ChainEnds = {}
-    for fact in read_progress(records).facts.values():
-        if isinstance(fact, Sent) and fact.source.topic_id == topic_id:
-            sent[fact.at, fact.source] = fact.last
-    return sent
+    facts = read_progress(records).facts.values()
+    return [one for one in facts if isinstance(one, Sent) and one.source.topic_id == topic_id]
+
+
+def _on_links_of_now(lane: Lane, sent: Sequence[Sent]) -> ChainEnds:
+    """Return how far chains have come over the links that there are.
+
+    One that a change has made since begins anew: its reader may be another node of the same name,
+    which has read nothing. It would ask for what was moved to its predecessor. Spec: K11, K28.
+    """
+    numbers = lane.ages.numbers
+    return {
+        (one.at, one.source): one.last for one in sent if one.link == numbers.get(one.at.topic, 0)
+    }

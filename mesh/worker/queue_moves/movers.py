@@ -98,9 +98,16 @@ class Movers:
         return [one.consumer for one in [*self._movers.values(), *leaving]]
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Go by another topology, from the next look on."""
+        """Go by another topology, from the next look on.
+
+        Over links that are others now chains begin anew, so movers join again; and a node that
+        comes back under a name may count what it demands anew.
+        """
         self.topology = relinked.topology
         self._consumers.relink(relinked, now_ms)
+        self._left = {key: one for key, one in self._left.items() if one[0] in self.topology.nodes}
+        for key in list(self._movers) if relinked.added else ():
+            self._leave(key)
 
     def step(
         self,

@@ -1,0 +1,114 @@
+"""A node leaves the mesh with all that it kept, and another one comes under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import pytest
+
+from mesh.config.topology_file import topology_from_mapping
+from mesh.model.frames import MessageClass
+from mesh.model.topology import Topology
+from mesh.transport.headers import headers_of
+from mesh.transport.node_topics import node_topics
+from mesh.transport.port import Record, TopicPartition
+from mesh.wire.announcements import is_announcement
+from tests.component.in_memory_mesh import Mesh, put_in_force
+from tests.sim.test_queue_movers import ANY, CHAIN, Stage
+
+
+def chain(*nodes: str) -> Topology:
+    """These nodes of the chain, which has a queue for any of them."""
+    declared: Mapping[str, object] = CHAIN["nodes"]  # type: ignore[assignment]
+    links = [list(pair) for pair in pairwise(nodes)]
+    zones = {"Z": {"kind": "multi-hop", "links": links}}
+    kept = {node: declared[node] for node in nodes}
+    return topology_from_mapping({**CHAIN, **ANY, "nodes": kept, "zones": zones})
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    mesh = Mesh(chain(*"prst"), runs=False)
+    put_in_force(1, mesh.topology, mesh.world.kafka)
+    for node in mesh.topology.nodes:
+        mesh.world.start(node)
+    yield Stage(mesh)
+    mesh.close()
+
+
+def replace_t(stage: Stage) -> None:
+    """Take t out of the mesh with its topics, and bring another one."""
+    mesh, whole = stage.mesh, chain(*"prst")
+    mesh.change(chain(*"prs"), allow_delete=True)
+    mesh.world.stop("t")
+    mesh.pause(2)
+    mesh.world.kafka["two"].admin().create(node_topics(whole, "t"))
+    mesh.world.start("t")
+    mesh.pause(3)
+    mesh.change(whole)
+
+
+def records(stage: Stage, topic: str) -> list[Record]:
+    [found] = [one for kafka in stage.mesh.world.kafka.values() if (one := kafka.topics.get(topic))]
+    return [record for log in found.logs for record in log.entries if record is not None]
+
+
+def test_what_it_publishes_is_of_no_earlier_epoch_of_a_lane(stage: Stage) -> None:
+    """Lanes of the former one had been taken more often than its own. Spec: K18."""
+    mesh = stage.mesh
+    mesh.subscribe("s", "e", "x/>")
+    for _ in range(3):
+        mesh.world.kill("t")
+        mesh.world.start("t")
+        mesh.pause(4)
+    publish_direct(mesh)
+    assert len(records(stage, "mesh.s.ep.e")) == 1
+    replace_t(stage)
+    publish_direct(mesh)
+    assert len(records(stage, "mesh.s.ep.e")) == 2
+
+
+def publish_direct(mesh: Mesh) -> None:
+    client = mesh.client("t")
+    client.publish("x/1", b"", message_class=MessageClass.DIRECT)
+    client.flush()
+    mesh.pause(3)
+
+
+def test_messages_of_a_queue_move_to_it(stage: Stage) -> None:
+    """It asks for nothing that was moved to the former one, which nobody has. Spec: K11, G14."""
+    stage.queue("s", "t")
+    stage.consume("t")
+    stage.publish("s", 40)
+    stage.until_all()
+    stage.leave("t")
+    replace_t(stage)
+    stage._clients.pop("t")
+    stage.queue("t")
+    stage.publish("s", 20)
+    stage.consume("t")
+    stage.until_all()
+    assert stage.by_node() == {"t": 60}
+
+
+def test_what_nobody_there_wanted_is_no_loss(stage: Stage) -> None:
+    """It is deleted where it was published, before the first message that it wants. Spec: K11."""
+    mesh, client = stage.mesh, stage.client("s")
+    mesh.subscribe("t", "e", "x/>")
+    client.publish("x/1", b"", key=b"one")
+    client.flush()
+    mesh.pause(3)
+    replace_t(stage)
+    mesh.subscribe("t", "e", "x/>")
+    client.publish("y/1", b"", key=b"one")
+    client.flush()
+    mesh.pause(3)
+    kafka = mesh.world.kafka["one"].admin()
+    kafka.delete_before(kafka.ends(TopicPartition.all_of("mesh.s.in.g", 4)))
+    client.publish("x/1", b"", key=b"one")
+    client.flush()
+    mesh.pause(10)
+    found = records(stage, "mesh.t.ep.e")
+    assert len(found) == 2
+    assert not [one for one in found if is_announcement(headers_of(one))]
