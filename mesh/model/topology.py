@@ -146,6 +146,7 @@ class Node:
         realm: Locality group of the tree layer, or None.
         lanes: Units of ownership among its workers, fixed when it is created. Spec: K14.
         partitions: Of each of its data topics; a multiple of `lanes`. Spec: K2.
+        is_member: Whether the topology has it; else it has left, or is to come with a change.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Node:
     realm: str | None = None
     lanes: int = 1
     partitions: int = PARTITIONS_DEFAULT
+    is_member: bool = True
 
     @property
     def lane_partitions(self) -> int:

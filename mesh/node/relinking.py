@@ -85,7 +85,8 @@ def with_node(topology: Topology, node: str, before: Topology) -> Topology:
     """
     kafka = {**topology.kafka, **before.kafka}
     own, declared = before.nodes[node], topology.nodes.get(node)
-    own = own if declared is None else replace(own, realm=declared.realm)
+    realm = own.realm if declared is None else declared.realm
+    own = replace(own, realm=realm, is_member=declared is not None)
     nodes = {**topology.nodes, node: own}
     return replace(topology, kafka=kafka, nodes=nodes)
 

@@ -48,6 +48,8 @@ control topic does not: the leader beats there once a second."""
 
 T = TypeVar("T")
 
+_HAS_LEFT = "node {} is no part of the mesh any more, and {} is deleted: stop it"
+
 log = structlog.get_logger()
 
 
@@ -131,7 +133,10 @@ def take_control(
     writer, is_spare = _open_writer(home, names, node)
     try:
         yield
-        found = restored(home.admin(), control_topics(topology, node))
+        is_member = topology.nodes[node].is_member
+        found = restored(home.admin(), control_topics(topology, node), may_make=is_member)
+        if not is_member and own.topic not in found:
+            raise TransportError(_HAS_LEFT.format(node, own.topic))  # noqa: TRY301
         topic_ids = {name: info.topic_id for name, info in found.items()}
         spare = dispensable(topology, node)
         unwritable = look(home.admin(), dict.fromkeys(sorted(spare), 1), {}).unwritable(spare)

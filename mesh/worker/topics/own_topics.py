@@ -75,7 +75,7 @@ class OwnTopics:
     def changed(self, now_ms: int, read: Callable[[], Mapping[str, bytes]] = dict) -> Sequence[str]:
         """Return the topics that are others than at the last look, or than when they were written.
 
-        Those that vanished are recreated.
+        Those that vanished are recreated, as long as the topology has the node.
 
         Args:
             now_ms: The present moment.
@@ -101,7 +101,8 @@ class OwnTopics:
         ]
 
     def _look(self) -> Mapping[str, TopicInfo]:
-        return restored(self.admin, self.wanted(self.topology, self.node))
+        wanted = self.wanted(self.topology, self.node)
+        return restored(self.admin, wanted, may_make=self.topology.nodes[self.node].is_member)
 
 
 def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
@@ -132,16 +133,25 @@ def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     return [spec for spec in node_topics(topology, node) if spec.name in wanted]
 
 
-def restored(admin: Admin, wanted: Sequence[TopicSpec]) -> Mapping[str, TopicInfo]:
+def restored(
+    admin: Admin, wanted: Sequence[TopicSpec], *, may_make: bool
+) -> Mapping[str, TopicInfo]:
     """Make those topics that somebody has deleted; return all that there are, by name.
 
     One that the brokers refuse keeps nobody from the others.
+
+    Args:
+        admin: Of the node's Kafka cluster.
+        wanted: The topics.
+        may_make: Whether they are to be made. Those of a node that has left stay deleted: else one
+            that comes under its name would find that it has lived, and not where its lanes stood.
 
     Raises:
         TransportUnavailableError: Kafka does not answer.
     """
     described, _ = answers_so_far(partial(admin.describe, [spec.name for spec in wanted]))
-    if gone := [spec for spec in wanted if spec.name not in described]:
+    gone = [spec for spec in wanted if spec.name not in described]
+    if gone and may_make:
         refused = create_each(admin, gone)
         made = [spec.name for spec in gone if spec.name not in refused]
         if made:

@@ -83,7 +83,8 @@ class Upkeep:
             # Lanes would begin from the beginning with an empty one: people decide that.
             progress = self._names.progress(self.node)
             wanted = [one for one in self._topics() if one.name in doubted and one.name != progress]
-            self._work["restore"] = partial(_restore, self.home.admin(), wanted)
+            if self.topology.nodes[self.node].is_member:
+                self._work["restore"] = partial(_restore, self.home.admin(), wanted)
         if "trim" not in self._work and self._retention.is_due(now_ms):
             self._work["trim"] = self._trimming(link_states, now_ms)
         for what, work in list(self._work.items()):
