@@ -18,6 +18,7 @@ import pytest
 from mesh.client import MeshClient, QueueConsumer
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import WINDOW
+from mesh.core.redelivery import WINDOW as WINDOW_OF_SHARE
 from mesh.errors import TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
@@ -359,6 +360,32 @@ def test_nothing_moves_while_sources_hold(stage_of: Start) -> None:
         assert (stage.held("p"), stage.held("t")) == (40, 0)
     stage.until_all()
     assert stage.by_node() == {"t": 40}
+
+
+@pytest.mark.parametrize(
+    ("spec", "node", "other"), [(ANY, "p", "t"), (HOME, "r", "s")], ids=["any", "home"]
+)
+def test_what_may_not_cross_a_link_stays_and_the_rest_moves(
+    stage_of: Start, spec: Mapping[str, object], node: str, other: str
+) -> None:
+    """Others overtake it as far as a group remembers, and whoever consumes here gets it. EMS-11."""
+    stage = stage_of({**spec, "interest": [{"node": node, "local": "jobs/kept"}]})
+    stage.queue(node, other)
+    client = stage.client(node)
+    for number in range(400):
+        subject = "jobs/kept" if number % 150 == 10 else "jobs/x"
+        client.publish(subject, b"%d" % number, key=b"one")
+    client.flush()
+    stage.published = 400
+    kept = {b"10", b"160", b"310"}
+    stage.consume(other)
+    stage.until(lambda: len(stage.got) == 10 + WINDOW_OF_SHARE - 2)
+    for _ in range(40):
+        stage.step()
+    assert len(stage.got) == 10 + WINDOW_OF_SHARE - 2
+    stage.consume(node)
+    stage.until_all()
+    assert kept.isdisjoint(payload for by, payload in stage.got if by == other)
 
 
 class SlowMoves(CommitsAtOnce):

@@ -8,7 +8,7 @@ lost or doubled: the group's offsets are where the next one goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -38,6 +38,7 @@ class GivenPart:
         end: First offset that was not moved yet.
         is_known: Whether what is read of it is known to be of the topic that this mover moves.
         former: What they remembered where it was read before; what comes there now may be that.
+        staying: Offsets of messages that may not go where the others go: they are open still.
     """
 
     taken: Passed
@@ -45,6 +46,11 @@ class GivenPart:
     end: int
     is_known: bool = False
     former: Share | None = None
+    staying: dict[int, None] = field(default_factory=dict)
+
+    def has_room(self, offset: int) -> bool:
+        """Return whether a message may go before those that stay, as far as a group remembers."""
+        return not self.staying or self.share.has_room(offset)
 
     def know(self) -> None:
         """Take note that it is of that very topic, which has lost its end if it is read again."""
@@ -57,6 +63,7 @@ class GivenPart:
         offset = record.offset()
         if self.share.meet(offset, record.leader_epoch()):
             self.end = min(self.end, offset)
+            self.staying = {one: None for one in self.staying if one < offset}
         return not self.share.is_done(offset)
 
 
@@ -108,7 +115,19 @@ class Mover:
         places = {TopicPartition(one.topic(), one.partition()): None for one in self._early}
         return [self._parts[at] for at in places if not self._parts[at].is_known]
 
-    def begin_to_move(self, link: LocalLink, address: str, most: int, commits: Commits) -> None:
+    @property
+    def keeps_some(self) -> bool:
+        """Whether it was given messages that may not go, which others here may consume."""
+        return any(part.staying for part in self._parts.values())
+
+    def begin_to_move(
+        self,
+        link: LocalLink,
+        address: str,
+        most: int,
+        commits: Commits,
+        may_go: Callable[[Record], bool],
+    ) -> None:
         """Begin to send up to so many messages to a member, if there are any, and none is doubted.
 
         Args:
@@ -116,18 +135,22 @@ class Mover:
             address: The member's.
             most: How many; more than none.
             commits: Commits beside the loop.
+            may_go: Says which messages may go there; others stay, and no others overtake them by
+                more than a group remembers.
 
         Raises:
             TransportError: Nothing was moved; close it.
         """
         most = min(most, CHUNK)
-        if not self.doubted and len(self._early) < most:
-            self.consumer.pause([])
-            records = self._read(most - len(self._early))  # which may take some of the early ones
-            self._early = [*self._early, *records]
+        at_hand = sum(self._part_of(one).has_room(one.offset()) for one in self._early)
+        if not self.doubted and at_hand < most:
+            self.consumer.pause(
+                [at for at, one in self._parts.items() if not one.has_room(one.end)]
+            )
+            given = self._read(most - at_hand)  # which may take some of the early ones
+            self._early = [*self._early, *given]
         if not self._early or self.doubted:
             return
-        records, self._early = self._early[:most], self._early[most:]
         moving = self._moving = Moving(
             lane=self.lane,
             queue=self.queue,
@@ -136,10 +159,22 @@ class Mover:
             address=address,
             before=self.sent,
         )
-        for record in records:
-            part = self._parts[TopicPartition(record.topic(), record.partition())]
-            if part.meet(record):
+        early, self._early = self._early, []
+        records: list[Record] = []
+        for record in early:
+            part = self._part_of(record)
+            if len(records) >= most or not part.has_room(record.offset()):
+                self._early.append(record)
+                continue
+            records.append(record)
+            if not part.meet(record):
+                continue
+            if may_go(record):
                 moving.decide(record)
+            else:
+                part.staying[record.offset()] = None
+        if not records:
+            return
         passed = self._pass(records)
         moving.account()
         moving_on = partial(_transact, self.writer, moving, passed, self.consumer.ticket)
@@ -182,14 +217,20 @@ class Mover:
     def _pass(self, records: Sequence[Record]) -> Mapping[TopicPartition, Passed]:
         """Return how far the transaction is to move the group: behind these records."""
         for record in records:
-            part = self._parts[TopicPartition(record.topic(), record.partition())]
-            part.end = max(part.end, record.offset() + 1)
+            part, offset = self._part_of(record), record.offset()
+            part.end = max(part.end, offset + 1)
+            if offset in part.staying:
+                part.share.skip(part.staying, part.end)
+            else:
+                part.share.finish(offset, part.staying, part.end)
         passed: dict[TopicPartition, Passed] = {}
         for at in {TopicPartition(one.topic(), one.partition()): None for one in records}:
-            part = self._parts[at]
-            part.share.finish(part.end - 1, (), part.end)
-            passed[at] = Passed(part.share.base, part.share.remark, part.share.leader_epoch)
+            share = self._parts[at].share
+            passed[at] = Passed(share.base, share.remark, share.leader_epoch)
         return passed
+
+    def _part_of(self, record: Record) -> GivenPart:
+        return self._parts[TopicPartition(record.topic(), record.partition())]
 
     def close(self) -> None:
         """Leave the group at once."""

@@ -14,6 +14,7 @@ from functools import partial
 import structlog
 
 from mesh.core.local_links import LocalLink
+from mesh.core.queues import Nearness
 from mesh.core.routes import PUBLISHED_HERE
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.lane.lane import Lane
@@ -23,13 +24,14 @@ from mesh.model.frames import MessageClass
 from mesh.model.inputs import Input
 from mesh.model.queues import Attraction
 from mesh.model.topology import Topology
-from mesh.transport.port import Consumer, KafkaCluster, TopicPartition
+from mesh.transport.port import Consumer, KafkaCluster, Record, TopicPartition
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.commits import Outcome
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.queue_moves.consumers import Consumers, SeenQueue, Told
 from mesh.worker.queue_moves.joining import OpenedMover, open_mover
 from mesh.worker.queue_moves.mover import CHUNK, GivenPart, Mover
+from mesh.worker.queue_moves.moving import client_subject
 
 RETRY_MS = 5_000
 """How long a mover that failed rests."""
@@ -68,9 +70,11 @@ class Movers:
     _leaving: list[tuple[Errand[Mover], Mover]] = field(default_factory=list)
     _doubted: dict[tuple[int, str], Sequence[GivenPart]] = field(default_factory=dict)
     _left_behind: list[Outcome] = field(default_factory=list)
+    _near: Nearness = field(init=False)
 
     def __post_init__(self) -> None:
         """Look for consumers of the same queues."""
+        self._near = Nearness(self.topology, self.node)
         self._consumers = Consumers(self.topology, self.node, self.home, self.lanes)
 
     @property
@@ -103,7 +107,7 @@ class Movers:
         Over links that are others now chains begin anew, so movers join again; and a node that
         comes back under a name may count what it demands anew.
         """
-        self.topology = relinked.topology
+        self.topology, self._near = relinked.topology, Nearness(relinked.topology, self.node)
         self._consumers.relink(relinked, now_ms)
         self._left = {key: one for key, one in self._left.items() if one[0] in self.topology.nodes}
         for key in list(self._movers) if relinked.added else ():
@@ -227,7 +231,12 @@ class Movers:
                 mover = self._movers.get(key)
             if mover is None or not self._prove(key, mover):
                 return
-            mover.begin_to_move(link, target.address, most, self.lanes.commits)
+            if mover.keeps_some and seen.consumers:
+                self._failed_ms[key] = now_ms  # who consumes here is given them meanwhile
+                self._leave(key)
+                return
+            may_go = partial(self._may_go, target.node)
+            mover.begin_to_move(link, target.address, most, self.lanes.commits, may_go)
             if mover.pending.is_any and mover.pending.is_through:
                 self._end_move(key, mover)
         except TransportError as error:
@@ -235,6 +244,12 @@ class Movers:
             self._failed_ms[key] = now_ms
             if key in self._movers:
                 self._leave(key)
+
+    def _may_go(self, node: str, record: Record) -> bool:
+        """Return whether no node on the way keeps the subject of a message local. Spec: EMS-11."""
+        if not self.topology.interest or not (subject := client_subject(record)):
+            return True
+        return self._near.is_open(node, subject, MessageClass.GUARANTEED)
 
     def _prove(self, key: tuple[int, str], mover: Mover) -> bool:
         """Return whether what a mover has read is of the topic that it moves; else ask.

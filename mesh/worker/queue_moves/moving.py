@@ -26,6 +26,7 @@ from mesh.model.frames import (
     position_in_chain,
 )
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, moved_once_more
+from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import DeadLetter, Ledger, SentCount
 from mesh.transport.headers import headers_of
 from mesh.transport.port import Headers, Record, TopicPartition
@@ -170,6 +171,14 @@ class Moving:
             sent=[SentCount(self.link.neighbour, one, n, n) for one, n in self.counts.items() if n],
         )
         self.rows[ledger, partition].append((encode_ledger(account), None, 0, None))
+
+
+def client_subject(record: Record) -> str:
+    """Return the subject of a message in a queue; nothing of what is no message."""
+    headers = headers_of(record)
+    if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
+        return ""
+    return (headers[-2][1] or b"").decode(errors="replace")
 
 
 def _provenance(lane: Lane, origin: Origin, offset: int) -> Provenance:
