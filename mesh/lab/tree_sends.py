@@ -16,7 +16,18 @@ from mesh.errors import MeshError
 from mesh.lab.backend import Backend
 from mesh.lab.consuming import Consumers
 from mesh.lab.faults import StepFailedError
-from mesh.lab.steps import Detail, Evict, Leave, Move, Role, Script, Send, TreeStep, Unrole
+from mesh.lab.steps import (
+    TIMEOUT_S,
+    Detail,
+    Evict,
+    Leave,
+    Move,
+    Role,
+    Script,
+    Send,
+    TreeStep,
+    Unrole,
+)
 from mesh.model.topology import Topology
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import Address, Extent, tree_id
@@ -164,7 +175,7 @@ class LabApplications:
         timeout_s = float(step.timeout or REPLIES_S)
         sent = self.sends[step.name] = Sent(step)
         self._know(step)
-        roles = self._app(step.node, None, timeout_s)
+        roles = self._app(step.node, None, TIMEOUT_S)  # the step's own time is for replies
         sent.call = roles.send(
             step.tree,
             step.role,
