@@ -77,9 +77,8 @@ def begin_links(
         since = position_in_chain(lane.generation(source.at), offset)
         is_other = progress.links.get(key, 0) != lane.ages.numbers.get(key[0].topic, 0)
         if are_new or is_other or progress.since.get(key, UNLINKED) == UNLINKED:
-            # Its chain begins anew: who reads it may be another node of the same name, which has
-            # read nothing, and what it has not read may be deleted here since nobody wanted it.
-            lane.note(lane.open(now_ms), lane.sent(key, NONE_OFFSET, since))
+            sent = progress.sent.get(key, NONE_OFFSET)
+            lane.note(lane.open(now_ms), lane.sent(key, sent, since))
 
 
 def _resting_sources(lane: Lane) -> list[Source]:

@@ -388,6 +388,27 @@ def test_what_may_not_cross_a_link_stays_and_the_rest_moves(
     assert kept.isdisjoint(payload for by, payload in stage.got if by == other)
 
 
+def test_what_stays_is_looked_at_again_where_something_else_decides() -> None:
+    """What was kept local goes once it is that no longer, though no link is another."""
+    kept = {**CHAIN, **ANY, "interest": [{"node": "p", "local": "jobs/kept"}]}
+    mesh = Mesh(topology_from_mapping(kept), runs=False)
+    put_in_force(1, mesh.topology, mesh.world.kafka)
+    for node in mesh.topology.nodes:
+        mesh.world.start(node)
+    stage = Stage(mesh)
+    stage.queue("p", "t")
+    stage.client("p").publish("jobs/kept", b"0", key=b"one")
+    stage.client("p").flush()
+    stage.published = 1
+    stage.consume("t")
+    for _ in range(60):
+        stage.step()
+    assert not stage.got
+    mesh.change(topology_from_mapping({**CHAIN, **ANY}))
+    stage.until_all()
+    mesh.close()
+
+
 class SlowMoves(CommitsAtOnce):
     """Commits of movers wait: the group knows of them, and the outbox takes nothing as yet."""
 

@@ -10,9 +10,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
-from mesh.transport.headers import headers_of
-from mesh.transport.port import Record, TopicPartition
-from mesh.wire.announcements import is_announcement
+from mesh.transport.port import Record
 from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.sim.test_queue_movers import ANY, CHAIN, Stage
 
@@ -89,25 +87,3 @@ def test_messages_of_a_queue_move_to_it(stage: Stage) -> None:
     stage.consume("t")
     stage.until_all()
     assert stage.by_node() == {"t": 60}
-
-
-def test_what_nobody_there_wanted_is_no_loss(stage: Stage) -> None:
-    """It is deleted where it was published, before the first message that it wants. Spec: K11."""
-    mesh, client = stage.mesh, stage.client("s")
-    mesh.subscribe("t", "e", "x/>")
-    client.publish("x/1", b"", key=b"one")
-    client.flush()
-    mesh.pause(3)
-    replace_t(stage)
-    mesh.subscribe("t", "e", "x/>")
-    client.publish("y/1", b"", key=b"one")
-    client.flush()
-    mesh.pause(3)
-    kafka = mesh.world.kafka["one"].admin()
-    kafka.delete_before(kafka.ends(TopicPartition.all_of("mesh.s.in.g", 4)))
-    client.publish("x/1", b"", key=b"one")
-    client.flush()
-    mesh.pause(10)
-    found = records(stage, "mesh.t.ep.e")
-    assert len(found) == 2
-    assert not [one for one in found if is_announcement(headers_of(one))]

@@ -17,7 +17,7 @@ import structlog
 from mesh.core.local_links import LocalLink
 from mesh.core.redelivery import Share
 from mesh.lane.lane import Lane
-from mesh.transport.port import Consumer, Passed, Record, TopicPartition, Writer
+from mesh.transport.port import Consumer, Passed, Record, TopicPartition, Writer, place_of
 from mesh.worker.process.commits import Commits, Pending
 from mesh.worker.process.transactions import write_rows
 from mesh.worker.queue_moves.moving import ChainEnds, Moving
@@ -82,6 +82,7 @@ class Mover:
         sent: Last position sent, per outbox partition and partition of the endpoint. Spec: K11.
         ends_written: How far its outbox partitions must be read before all that it wrote there is.
         pending: The commit under way.
+        kept_from: Address of the member to which messages that stay may not go.
     """
 
     lane: Lane
@@ -92,6 +93,7 @@ class Mover:
     sent: ChainEnds = field(default_factory=dict)
     ends_written: dict[TopicPartition, int] = field(default_factory=dict)
     pending: Pending = field(default_factory=Pending)
+    kept_from: str = ""
     _moving: Moving | None = None
     _parts: dict[TopicPartition, GivenPart] = field(default_factory=dict)
     _early: list[Record] = field(default_factory=list)
@@ -112,7 +114,7 @@ class Mover:
         """
         if all(part.is_known for part in self._parts.values()):
             return ()
-        places = {TopicPartition(one.topic(), one.partition()): None for one in self._early}
+        places = dict.fromkeys(map(place_of, self._early))
         return [self._parts[at] for at in places if not self._parts[at].is_known]
 
     @property
@@ -142,10 +144,12 @@ class Mover:
             TransportError: Nothing was moved; close it.
         """
         most = min(most, CHUNK)
-        at_hand = sum(self._part_of(one).has_room(one.offset()) for one in self._early)
+        at_hand = sum(map(self._has_room, self._early))
         if not self.doubted and at_hand < most:
+            # Where a message without room was read, the next offset may be of none and have room.
+            full = {place_of(one) for one in self._early if not self._has_room(one)}
             self.consumer.pause(
-                [at for at, one in self._parts.items() if not one.has_room(one.end)]
+                [at for at, one in self._parts.items() if at in full or not one.has_room(one.end)]
             )
             given = self._read(most - at_hand)  # which may take some of the early ones
             self._early = [*self._early, *given]
@@ -163,7 +167,7 @@ class Mover:
         records: list[Record] = []
         for record in early:
             part = self._part_of(record)
-            if len(records) >= most or not part.has_room(record.offset()):
+            if len(records) >= most or not self._has_room(record):
                 self._early.append(record)
                 continue
             records.append(record)
@@ -173,6 +177,7 @@ class Mover:
                 moving.decide(record)
             else:
                 part.staying[record.offset()] = None
+                self.kept_from = address
         if not records:
             return
         passed = self._pass(records)
@@ -204,9 +209,7 @@ class Mover:
         for at in [at for at, part in self._parts.items() if owned.get(at) is not part.taken]:
             part = self._parts.pop(at)
             former[at] = part.former or part.share
-            self._early = [
-                one for one in self._early if TopicPartition(one.topic(), one.partition()) != at
-            ]
+            self._early = [one for one in self._early if place_of(one) != at]
         for at, passed in owned.items():
             if at not in self._parts:
                 share = Share.parse(max(0, passed.offset), passed.remark, passed.leader_epoch)
@@ -224,13 +227,16 @@ class Mover:
             else:
                 part.share.finish(offset, part.staying, part.end)
         passed: dict[TopicPartition, Passed] = {}
-        for at in {TopicPartition(one.topic(), one.partition()): None for one in records}:
+        for at in dict.fromkeys(map(place_of, records)):
             share = self._parts[at].share
             passed[at] = Passed(share.base, share.remark, share.leader_epoch)
         return passed
 
     def _part_of(self, record: Record) -> GivenPart:
-        return self._parts[TopicPartition(record.topic(), record.partition())]
+        return self._parts[place_of(record)]
+
+    def _has_room(self, record: Record) -> bool:
+        return self._part_of(record).has_room(record.offset())
 
     def close(self) -> None:
         """Leave the group at once."""

@@ -36,6 +36,9 @@ from mesh.worker.queue_moves.moving import client_subject
 RETRY_MS = 5_000
 """How long a mover that failed rests."""
 
+KEPT_MAX_MS = 320_000
+"""How long at most consumers of a node are left alone with what may not go elsewhere."""
+
 REST_MS = 3_000
 """How long a mover that has nothing to send stays in its group: what it is given rests with it,
 and somebody else may consume it. Demands come once a second."""
@@ -62,7 +65,8 @@ class Movers:
     _consumers: Consumers = field(init=False)
     _movers: dict[tuple[int, str], Mover] = field(default_factory=dict)
     _left: dict[tuple[int, str], tuple[str, Version, int]] = field(default_factory=dict)
-    _failed_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    _rests_until_ms: dict[tuple[int, str], int] = field(default_factory=dict)
+    _kept: dict[tuple[int, str], int] = field(default_factory=dict)
     _moved_ms: dict[tuple[int, str], int] = field(default_factory=dict)
     _ends_written: dict[tuple[int, str], Mapping[TopicPartition, int]] = field(default_factory=dict)
     _outbox_ids: Mapping[str, bytes] = field(default_factory=dict)
@@ -110,7 +114,8 @@ class Movers:
         self.topology, self._near = relinked.topology, Nearness(relinked.topology, self.node)
         self._consumers.relink(relinked, now_ms)
         self._left = {key: one for key, one in self._left.items() if one[0] in self.topology.nodes}
-        for key in list(self._movers) if relinked.added else ():
+        # What may go where is another question now, too.
+        for key in [key for key, one in self._movers.items() if relinked.added or one.keeps_some]:
             self._leave(key)
 
     def step(
@@ -166,7 +171,8 @@ class Movers:
 
     def _forget(self, told: Told) -> None:
         """Know nothing more of queues that are gone, and of what is gone from outboxes."""
-        for known in (self._left, self._failed_ms, self._moved_ms, self._ends_written):
+        rests = (self._rests_until_ms, self._kept, self._moved_ms)
+        for known in (self._left, self._ends_written, *rests):
             for key in [key for key in known if key[1] not in self._consumers.seen]:
                 del known[key]
         for mover in self._movers.values():
@@ -180,8 +186,20 @@ class Movers:
         if self._doubted.pop(key, None) is not None:
             self.lanes.sources.questions.forget("moved", *key)
         mover = self._movers.pop(key)
+        if not mover.keeps_some:
+            self._kept.pop(key, None)
         self._ends_written[key] = dict(mover.ends_written)
         self._close(mover)
+
+    def _leave_what_stays(self, key: tuple[int, str], now_ms: int) -> None:
+        """Have a mover leave what may not go to others who consume here, each time for longer.
+
+        Each joining takes from them what they have at hand: who needs longer for a message than the
+        mover is away would be given it again and again.
+        """
+        times = self._kept[key] = self._kept.get(key, 0) + 1
+        self._rests_until_ms[key] = now_ms + min(KEPT_MAX_MS, RETRY_MS << min(times - 1, 10))
+        self._leave(key)
 
     def _close(self, mover: Mover) -> None:
         if (outcome := mover.pending.outcome) is not None:
@@ -208,7 +226,7 @@ class Movers:
     ) -> None:
         key = (lane.number, queue)
         target = seen.target
-        if target is None or now_ms - self._failed_ms.get(key, -RETRY_MS) < RETRY_MS:
+        if target is None or now_ms < self._rests_until_ms.get(key, now_ms):
             return
         try:
             mover = self._movers.get(key)
@@ -231,9 +249,8 @@ class Movers:
                 mover = self._movers.get(key)
             if mover is None or not self._prove(key, mover):
                 return
-            if mover.keeps_some and seen.consumers:
-                self._failed_ms[key] = now_ms  # who consumes here is given them meanwhile
-                self._leave(key)
+            if mover.keeps_some and (seen.consumers or mover.kept_from != target.address):
+                self._leave_what_stays(key, now_ms)
                 return
             may_go = partial(self._may_go, target.node)
             mover.begin_to_move(link, target.address, most, self.lanes.commits, may_go)
@@ -241,7 +258,7 @@ class Movers:
                 self._end_move(key, mover)
         except TransportError as error:
             log.warning("queue.not_moved", queue=queue, lane=lane.number, fault=str(error))
-            self._failed_ms[key] = now_ms
+            self._rests_until_ms[key] = now_ms + RETRY_MS
             if key in self._movers:
                 self._leave(key)
 
@@ -295,7 +312,7 @@ class Movers:
             opened = errand.result()
         except TransportError as error:
             log.warning("queue.not_moved", queue=key[1], lane=key[0], fault=str(error))
-            self._failed_ms[key] = now_ms
+            self._rests_until_ms[key] = now_ms + RETRY_MS
             return
         mover = opened.begin(lane, key[1])
         if mover is None:
