@@ -305,7 +305,7 @@ class KafkaConsumer:
 
     def _look_for_stalls(self) -> None:
         """Join once more, with another client, where this one hands out nothing more."""
-        resting = self._paused | self._outside.keys()
+        resting = self._paused | self._outside.keys() | self._packed.places
         reached = {at: to for at, to in self._reached().items() if at not in resting}
         stalled = self._stalls.look(reached)
         for at in stalled:
@@ -415,8 +415,8 @@ class KafkaConsumer:
             return
         self.is_closed = True
         self._end_all()
-        self._packed.close()
         try:
+            self._packed.close()
             self._beside.shutdown()  # what is asked is answered, or asked no more, in a moment
         finally:  # Ctrl-C or not: a member left behind keeps its partitions from all others
             self._beside.shutdown()

@@ -315,7 +315,8 @@ class KafkaReader:
 
     def _look_for_stalls(self) -> None:
         """Read on with another consumer where the client library hands out nothing more."""
-        reached = {at: to for at, to in self._reached().items() if at not in self._outside}
+        resting = self._outside | self._packed.places
+        reached = {at: to for at, to in self._reached().items() if at not in resting}
         for place in self._stalls.look(reached):
             self._is_outdated = True
             at = f"{place} at offset {reached[place]}"

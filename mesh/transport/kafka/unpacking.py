@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, cast
 
@@ -95,6 +96,11 @@ class PackedBatches:
         """Whether a reader stands before one."""
         return bool(self._sought or self._found)
 
+    @property
+    def places(self) -> AbstractSet[TopicPartition]:
+        """The partitions in which a reader stands before one."""
+        return self._sought.keys() | self._found.keys()
+
     def note(self, place: TopicPartition, position: int) -> None:
         """Take note that a reader got no further than this position: a batch holds it up."""
         if place in self._sought or place in self._found:
@@ -106,13 +112,14 @@ class PackedBatches:
 
     def forget(self, place: TopicPartition) -> None:
         """Leave one alone: its partition is read elsewhere."""
-        self._sought.pop(place, None)
+        if (sought := self._sought.pop(place, None)) is not None:
+            sought[1].cancel()  # others need not wait for it if it has not begun
         self._found.pop(place, None)
 
     def forget_all(self) -> None:
         """Leave all of them alone."""
-        self._sought.clear()
-        self._found.clear()
+        for place in self.places:
+            self.forget(place)
 
     def take(self, most: int) -> tuple[Sequence[PackedRecord], Mapping[TopicPartition, int]]:
         """Return the next records of such batches, and where to read on behind those that end."""
@@ -164,7 +171,9 @@ def find_end(
     Raises:
         TransportError: Nobody answers.
     """
-    wait([asked], ANSWER_WITHIN_S)
+    deadline_s = time.monotonic() + ANSWER_WITHIN_S
+    while not asked.done() and time.monotonic() < deadline_s and not is_closed():
+        wait([asked], SLICE_S)
     if (end := told_offset(asked)) is None:
         raise TransportUnavailableError(site.text(f"read {place}: its end is not told"))
     try:

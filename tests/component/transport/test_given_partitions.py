@@ -132,20 +132,22 @@ def test_a_member_leaves_when_nothing_is_asked_in_its_name(member: KafkaConsumer
     assert (group.is_closed, group.was_asked_when_closed) == (True, False)
 
 
+@pytest.mark.parametrize(("part", "call"), [("_packed", "close"), ("_beside", "shutdown")])
 def test_a_member_whose_end_ctrl_c_interrupts_leaves_all_the_same(
-    member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+    member: KafkaConsumer, monkeypatch: pytest.MonkeyPatch, part: str, call: str
 ) -> None:
     """It would keep its partitions from all others until the group takes it for dead."""
     group = group_of(member)
     member.read(0.05, 10)
-    ends = member._beside.shutdown
+    ending = getattr(member, part)
+    ends = getattr(ending, call)
 
     def is_interrupted() -> None:
-        monkeypatch.setattr(member._beside, "shutdown", ends)
+        monkeypatch.setattr(ending, call, ends)
         threading.Timer(0.1, group.gate.set).start()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(member._beside, "shutdown", is_interrupted)
+    monkeypatch.setattr(ending, call, is_interrupted)
     with pytest.raises(KeyboardInterrupt):
         member.close()
     assert (group.is_closed, group.was_asked_when_closed) == (True, False)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 
 import pytest
 
+from mesh.errors import TransportUnavailableError
 from mesh.transport.headers import UNREADABLE, headers_of
-from mesh.transport.kafka import RealKafka
+from mesh.transport.kafka import RealKafka, health
 from mesh.transport.kafka.consumer import KafkaConsumer
+from mesh.transport.kafka.faults import Site
+from mesh.transport.kafka.health import StallDetector
 from mesh.transport.kafka.reader import KafkaReader
+from mesh.transport.kafka.unpacking import IsClosed, PackedBatches, find_end
 from mesh.transport.port import BEGINNING, Record, TopicPartition
 from tests.mock_cluster import MockCluster, mock_cluster, write_packed
 
@@ -138,3 +143,84 @@ def test_nobody_waits_for_who_seeks(
         assert not reader.read(0.1, 100)
     reader.close()
     assert sought[0]()
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+def test_who_waits_for_the_end_of_one_has_not_stalled(
+    brokers: MockCluster, kafka: RealKafka, monkeypatch: pytest.MonkeyPatch, *, in_group: bool
+) -> None:
+    """With another client the search would begin anew."""
+    monkeypatch.setattr(health, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(health, "STALLED_S", 0.2)
+    is_found = threading.Event()
+
+    def find(*about: object) -> int:
+        *_, is_closed = about
+        assert callable(is_closed)
+        while not (is_found.wait(0.01) or is_closed()):
+            pass
+        return 1
+
+    monkeypatch.setattr("mesh.transport.kafka.find_end", find)
+    write_packed(brokers.servers, "t", 1)
+    reader: KafkaReader | KafkaConsumer
+    if in_group:
+        reader = kafka.consumer("c", "g", "t")
+    else:
+        reader = kafka.reader("r")
+        reader.assign({PLACE: BEGINNING})
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not reader._packed:
+        assert time.monotonic() < deadline_s
+        assert not reader.read(0.1, 100)
+    client, looks = reader._consumer, list[Sequence[TopicPartition]]()
+    look = StallDetector.look
+
+    def note(stalls: StallDetector, positions: Mapping[TopicPartition, int]) -> object:
+        looks.append(look(stalls, positions))
+        return looks[-1]
+
+    monkeypatch.setattr(StallDetector, "look", note)
+    while len(looks) < 20:
+        assert time.monotonic() < deadline_s
+        assert not reader.read(0.1, 100)
+    assert reader._consumer is client
+    is_found.set()
+    assert read(reader, 1) == [(0, None)]
+
+
+def test_what_is_read_elsewhere_is_not_sought_first() -> None:
+    sought: list[int] = []
+    goes_on = threading.Event()
+
+    def find(place: TopicPartition, position: int, is_closed: IsClosed) -> int:
+        sought.append(place.partition)
+        assert goes_on.wait(PATIENCE_S)
+        return position + 1
+
+    batches = PackedBatches(find)
+    for partition in range(4):
+        batches.note(TopicPartition("t", partition), 5)
+    batches.forget(TopicPartition("t", 1))
+    batches.forget(TopicPartition("t", 2))
+    goes_on.set()
+    told: list[int] = []
+    deadline_s = time.monotonic() + PATIENCE_S
+    while batches:
+        assert time.monotonic() < deadline_s
+        told += [record.partition() for record in batches.take(100)[0]]
+    batches.close()
+    assert sought == told == [0, 3]
+
+
+def test_who_is_closed_waits_for_no_answer() -> None:
+    """Of brokers that do not tell where a partition ends."""
+    looks: list[None] = []
+
+    def is_closed() -> bool:
+        looks.append(None)
+        return True
+
+    with pytest.raises(TransportUnavailableError):
+        find_end(Site("k", "nowhere.test:1"), {}, PLACE, 0, Future(), is_closed)
+    assert looks
