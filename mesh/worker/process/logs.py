@@ -10,6 +10,9 @@ from typing import TextIO, cast
 
 import structlog
 
+_UNWRITABLE = (OSError, ValueError)
+"""What a stream raises that is full or gone; ValueError where Python itself has closed it."""
+
 
 class _Output(io.TextIOBase):
     """Standard error as logs are written to it: what cannot be written is lost, and ends nobody.
@@ -22,19 +25,21 @@ class _Output(io.TextIOBase):
 
     def isatty(self) -> bool:
         """Return whether people look on."""
-        return self._stream is not None and self._stream.isatty()
+        with suppress(*_UNWRITABLE):
+            return self._stream is not None and self._stream.isatty()
+        return False
 
     def write(self, text: str) -> int:
         """Write a line."""
         if self._stream is not None:
-            with suppress(OSError):
+            with suppress(*_UNWRITABLE):
                 self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Have it on its way."""
         if self._stream is not None:
-            with suppress(OSError):
+            with suppress(*_UNWRITABLE):
                 self._stream.flush()
 
 

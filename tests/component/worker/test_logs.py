@@ -45,7 +45,13 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("stream", [None, Full()], ids=["closed", "full"])
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stream", [None, closed(), Full()], ids=["none", "closed", "full"])
 def test_a_log_that_cannot_be_written_ends_nobody(
     stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
