@@ -84,7 +84,7 @@ def published_topology(text: str) -> Topology:
     Raises:
         ConfigError: It describes none that is known here; a newer version may have written it.
     """
-    return _published(topology_of(parse_document(text.encode(), _NAME)))
+    return _published(topology_of(parse_document(text.encode(), _NAME), is_in_force=True))
 
 
 def as_yaml_file(document: Mapping[str, object]) -> str:

@@ -44,8 +44,12 @@ def load_topology(path: str | Path) -> Topology:
     return topology_of(read_document(path))
 
 
-def topology_of(document: Document) -> Topology:
+def topology_of(document: Document, *, is_in_force: bool = False) -> Topology:
     """Return the topology that a document describes.
+
+    Args:
+        document: A topology file, or what was published of one.
+        is_in_force: See `spec_problems`.
 
     Raises:
         ConfigError: As for `load_topology`.
@@ -53,7 +57,7 @@ def topology_of(document: Document) -> Topology:
     refuse_other_kinds(document)
     model, problems = check_shape(MeshFile, document.value, document.where)
     spec = document.within("spec")
-    problems += spec_problems(spec.value, spec.where)
+    problems += spec_problems(spec.value, spec.where, is_in_force=is_in_force)
     if problems or model is None:
         raise ConfigError(_in_order(problems))
     return _built(model.spec, model.metadata.name)

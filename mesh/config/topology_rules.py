@@ -41,7 +41,7 @@ LINKS_MAX = 500_000
 Entries = Mapping[str, object]
 
 
-def spec_problems(spec: object, locate: Locate) -> list[Problem]:
+def spec_problems(spec: object, locate: Locate, *, is_in_force: bool = False) -> list[Problem]:
     """Return what is wrong with a Mesh spec that its shape alone does not show.
 
     That is everything, or so much that nobody reads on: `PROBLEMS_MAX`.
@@ -49,8 +49,10 @@ def spec_problems(spec: object, locate: Locate) -> list[Problem]:
     Args:
         spec: The mapping under `spec`, as read.
         locate: Places of paths below it.
+        is_in_force: It may be in force already: what names an endpoint twice in another case, as
+            was legal once, is no fault then, and the first counts.
     """
-    checker = _Checker(locate=locate, spec=_mapping(spec))
+    checker = _Checker(locate=locate, spec=_mapping(spec), is_in_force=is_in_force)
     if (problem := _too_many_links(checker.zones, locate)) is not None:
         return [problem]  # all else would go through each of them
     with suppress(_EnoughError):
@@ -113,6 +115,7 @@ class _Checker:
 
     locate: Locate
     spec: Entries
+    is_in_force: bool = False
     problems: list[Problem] = field(default_factory=list)
     members: dict[str, dict[str, KeyPath]] = field(default_factory=dict)
 
@@ -372,7 +375,7 @@ class _Checker:
             self._note("WRONG_VALUE", message, (*path, "whenFull"))
         if isinstance(endpoint, str) and isinstance(node, str):
             first = seen.setdefault((fold(endpoint), node), index)
-            if first != index:
+            if first != index and not self.is_in_force:
                 message = f"the endpoint has limits already, as limits[{first}]; merge the two"
                 self._note("DUPLICATE_LIMIT", message, (*path, "endpoint"))
 

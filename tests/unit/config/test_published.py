@@ -15,6 +15,7 @@ from mesh.config.published import (
     published_topology,
 )
 from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import ConfigError
 from mesh.transport.kafka.settings import is_secret
 
 CANARY = "canary-5f1e"
@@ -71,6 +72,17 @@ def test_of_a_record_only_what_is_harmless_is_taken(option: str, value: str) -> 
     document["spec"]["kafka"]["k"] |= {option: value}
     found = published_topology(json.dumps(document)).kafka["k"]
     assert found.options == {"bootstrap.servers": ADDRESS}
+
+
+def test_a_limit_in_force_that_is_given_twice_in_another_case_ends_nothing() -> None:
+    """It was legal once; files are refused for it."""
+    document = json.loads(published_text(topology_with()))
+    document["spec"]["limits"] = [{"endpoint": "s", "bytes": 1}, {"endpoint": "S", "bytes": 7}]
+    with pytest.raises(ConfigError, match="the endpoint has limits already"):
+        topology_from_mapping(document["spec"])
+    limit = published_topology(json.dumps(document)).endpoint_limit("a", "S")
+    assert limit is not None
+    assert limit.size == 1
 
 
 def test_tuning_is_told() -> None:
