@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.published import published_text
 from mesh.model.control import Change, Stage
-from mesh.model.frames import MessageClass
+from mesh.model.frames import MessageClass, SourcePartition, TopicPartition
 from mesh.model.links import HOLD, JOIN, OPEN, SWITCH, Gate, YieldProposal
 from mesh.model.topology import Topology
 from mesh.wire.control import encode_change
@@ -136,6 +136,26 @@ def test_a_link_stays_open_until_what_vanished_on_it_has_come_again(
     assert mesh.refused() == {frozenset("bc")}
     mesh.assert_settled()
     assert_exactly_once(mesh)
+
+
+def test_what_vanished_on_a_link_that_is_shut_holds_nobody_up() -> None:
+    """Nothing comes over it, and so nothing is on its way. Spec: K11, K28."""
+    pairs = ["ab", "ac", "bc", "cd", "ce", "de"]
+    files = {
+        node: file("abcde", Z=multi_hop(*(pair for pair in pairs if node in pair)))
+        for node in "abcde"
+    }
+    mesh = ApartMesh(files, seed=1)
+    mesh.start(*"bcde")
+    mesh.settle()
+    assert mesh.refused() == {frozenset("de")}
+    outbox = TopicPartition(mesh.names.outbox("e", "d", MessageClass.GUARANTEED), 0)
+    lanes = mesh.world.workers["d"].lanes
+    assert lanes is not None
+    lanes.owned[0].progress.gaps[outbox, SourcePartition(b"s" * 16, 0)] = (4, 1)
+    mesh.start("a")
+    mesh.settle()
+    assert mesh.refused() == {frozenset("bc"), frozenset("de")}
 
 
 def test_whoever_asks_is_gone_for_good() -> None:

@@ -87,18 +87,29 @@ class DrainProbe:
             self._is_routed(lanes[at.partition % self.lanes.count], at, end)
             for at, end in self._ends.items()
         ]  # each is asked: what is not there yet is watched from now on
-        owes = (lane.holds_any or bool(lane.progress.gaps) for lane in lanes.values())
+        outboxes = self._outboxes()
+        owes = (
+            lane.holds_any or any(at.topic in outboxes for at, _ in lane.progress.gaps)
+            for lane in lanes.values()
+        )
         return all(passed) and not any(owes)
+
+    def _outboxes(self) -> Mapping[str, str]:
+        """Return the outboxes from which something may come, and their Kafka clusters."""
+        learner = self.lanes.sources.learner
+        shut = learner.shut - learner.router.draining.keys()
+        return {
+            topic.name: topic.kafka
+            for topic in self.lanes.sources.topics
+            if topic.link is not None and topic.link.neighbour not in shut
+        }
 
     def _asking_for_ends(self) -> Callable[[], _Ends]:
         """Return what asks where the outboxes that the lanes read end; what is hidden counts."""
         sources = self.lanes.sources
-        learner = sources.learner
-        shut = learner.shut - learner.router.draining.keys()
         outboxes: dict[str, list[str]] = {}
-        for topic in sources.topics:
-            if topic.link is not None and topic.link.neighbour not in shut:
-                outboxes.setdefault(topic.kafka, []).append(topic.name)
+        for name, kafka in self._outboxes().items():
+            outboxes.setdefault(kafka, []).append(name)
         numbers, count = frozenset(self.lanes.owned), self.lanes.count
 
         def ask() -> _Ends:
