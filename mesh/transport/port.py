@@ -18,8 +18,8 @@ Row = tuple[bytes | None, bytes | None, int, Headers | None]
 """A record to be written: value, key, time stamp in ms (0 means now), headers."""
 
 FIRST_MS = 1
-"""As what a message of the first millisecond of 1970 is delivered, as who has no clock may say: to
-the client library (as of 2.16) a time stamp of 0 means now, and it cannot write one."""
+"""The create time under which a message of create time 0 is delivered: to the client library (as
+of 2.16) 0 means now."""
 
 PATIENCE_MS = 500
 BEGINNING = -2

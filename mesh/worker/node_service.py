@@ -173,8 +173,8 @@ class NodeService:
     def _is_moving(self) -> bool:
         """Whether sources hold, and movers of queues still write what they began before. Spec: K28.
 
-        It goes by the walks of then and is none of what lanes commit: said to hold, the node would
-        be taken for one of which nothing more comes.
+        What they write goes by the old walks, and waits for no commit of a lane: if the node said
+        now that it holds, others would conclude that nothing more comes from it.
         """
         return self.lanes.sources.gate.holding and self.background.movers.is_writing
 

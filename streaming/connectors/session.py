@@ -40,7 +40,7 @@ INTERPRETED = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 """Plans are interpreted: to write and compile code for each costs more than some ten thousand
-records do. Nor is anything given to all tasks that nobody asks to be: that takes a job."""
+records do. Nothing is broadcast unless asked for: that takes a job."""
 
 
 _OFTEN = ("col", "lit", "when", "coalesce", "octet_length", "max", "struct")

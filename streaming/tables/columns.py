@@ -31,7 +31,8 @@ NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
 _RESERVED = f"{MESH_HEADER}-"
 
 _FIRST_MS = 1
-"""As what a create time of 0 is delivered: the mesh's client library cannot write that one."""
+"""The create time under which a message of create time 0 is delivered: to the mesh's client library
+0 means now."""
 
 
 DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
