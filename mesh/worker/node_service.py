@@ -134,9 +134,13 @@ class NodeService:
         if now - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now
             self.step(Ticked(awake_ms))
-        if self.listener.knows_orders:
+        if knows_orders := self.listener.knows_orders:
             self.update_gate()
-            if not self._is_moving:
+        # What movers of queues write goes by the old walks, and waits for no commit of a lane: if
+        # the node said now that it holds, others would think that nothing more comes. Spec: K28.
+        is_moving = lanes.sources.gate.holding and self.background.movers.is_writing
+        if knows_orders:
+            if not is_moving:
                 for change in self.changes.follow(self.listener.orders.word, now):
                     self.step(change)
             if self.targets.may_begin(now):
@@ -156,7 +160,7 @@ class NodeService:
         leads, link_states = self.leadership.is_ours, self.listener.link_states
         for told in self.background.step(link_states, now, leads=leads):
             self.step(told)
-        if not self._is_moving:
+        if not is_moving:
             for drained in self._drain_probe.follow(now):
                 self.step(drained)
         lanes.direct.write_due(list(lanes.owned.values()))
@@ -168,15 +172,6 @@ class NodeService:
         self._follow_trees(now)
         self._stand_by(now)
         lanes.write_log()
-
-    @property
-    def _is_moving(self) -> bool:
-        """Whether sources hold, and movers of queues still write what they began before. Spec: K28.
-
-        What they write goes by the old walks, and waits for no commit of a lane: if the node said
-        now that it holds, others would conclude that nothing more comes from it.
-        """
-        return self.lanes.sources.gate.holding and self.background.movers.is_writing
 
     def _see_to_losses(self, now: int) -> None:
         """Have partitions be looked at whose positions are outside of their logs."""

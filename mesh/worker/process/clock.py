@@ -74,8 +74,10 @@ class AwakeTime:
             now_ms: By the clock; a moment that is past by now counts too.
             counted_ms: How much counts at most of the time since the last turn.
         """
-        if self._turned_ms is not None:
-            self.stood_still_ms += max(0, now_ms - self._turned_ms - counted_ms)
+        turned_ms = now_ms if self._turned_ms is None else self._turned_ms
+        if now_ms - turned_ms > counted_ms:
+            self.stood_still_ms += now_ms - turned_ms - counted_ms
         # Within a turn some ask by the moment in which it began, which may be long ago.
-        self._turned_ms = now_ms if self._turned_ms is None else max(self._turned_ms, now_ms)
+        if self._turned_ms is None or now_ms > turned_ms:
+            self._turned_ms = now_ms
         return now_ms - self.stood_still_ms
