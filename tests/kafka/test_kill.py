@@ -66,7 +66,7 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
         view = MeshView(fleet.topology, backend.kafka, backend.now_ms)
         driver = Driver(fleet.topology, backend, tally, view)
         run_step(driver, 0, scenario.steps[0])
-        run_step(driver, 1, NamedStep("settle", Settle()))
+        run_step(driver, 1, NamedStep("settle", Settle(timeout=180)))
         load = Load(fleet, "tk3", 500)
         for kill in range(KILLS):
             node = ["ny1", "tk1", "pa2", "tk3", "pa1"][kill % 5]
