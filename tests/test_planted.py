@@ -34,6 +34,7 @@ MATCHING = (
     "mesh/model/queues.py",
     "mesh/model/topology.py",
     "mesh/core/read_positions.py",
+    "mesh/cli/export.py",
     "mesh/cli/render.py",
     "mesh/cli/topology_drawings.py",
     "mesh/cli/message_lines.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, assert_never
 
 import typer
 
@@ -22,9 +22,12 @@ def export(
     from mesh.config.published import as_yaml_file
 
     found = running_mesh(target).in_force()
-    if output is Output.JSON:
-        text = as_json(found.document) + "\n"
-    else:
-        text = as_yaml_file(found.document)
+    match output:
+        case Output.JSON:
+            text = as_json(found.document) + "\n"
+        case Output.YAML | Output.TABLE:
+            text = as_yaml_file(found.document)
+        case _:
+            assert_never(output)
     with standard_output():
         sys.stdout.write(text)

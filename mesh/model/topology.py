@@ -365,7 +365,8 @@ class Topology:
             directions are one link, known by the first of their names.
         joins: By source and target.
         conditions: The selectors by source and target.
-        waiting_limits: Limits of endpoints, with the ages of queues: see `maxAge`.
+        waiting_limits: Limits of endpoints, with the ages of queues (see `maxAge`), by name as
+            `fold` gives it and node; of several the first one listed.
     """
 
     name: str
@@ -392,7 +393,9 @@ class Topology:
     conditions: Mapping[tuple[str, str], Sequence[str]] = field(
         init=False, repr=False, compare=False
     )
-    waiting_limits: Sequence[EndpointLimit] = field(init=False, repr=False, compare=False)
+    waiting_limits: Mapping[tuple[str, str], EndpointLimit] = field(
+        init=False, repr=False, compare=False
+    )
     _links_of: Mapping[str, Sequence[Link]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -411,7 +414,10 @@ class Topology:
         object.__setattr__(self, "links", tuple(links))
         object.__setattr__(self, "joins", joins)
         object.__setattr__(self, "conditions", by_direction(self.selectors))
-        object.__setattr__(self, "waiting_limits", (*self.endpoint_limits, *_ages(self.queues)))
+        limits: dict[tuple[str, str], EndpointLimit] = {}
+        for limit in (*self.endpoint_limits, *_ages(self.queues)):
+            limits.setdefault((fold(limit.endpoint), limit.node), limit)
+        object.__setattr__(self, "waiting_limits", limits)
         object.__setattr__(self, "_links_of", by_node)
 
     def links_of(self, node: str) -> Sequence[Link]:
@@ -443,13 +449,11 @@ class Topology:
         """Return the limit of an endpoint: the endpoint's own name counts more than the node's."""
         if not self.waiting_limits:
             return None  # asked for every delivery
-        names = (fold(endpoint), ANY)
-        found = [
-            limit
-            for limit in self.waiting_limits
-            if limit.node in (node, ANY) and fold(limit.endpoint) in names
-        ]
-        return min(found, key=lambda one: (one.endpoint == ANY, one.node == ANY), default=None)
+        name = fold(endpoint)
+        for key in ((name, node), (name, ANY), (ANY, node), (ANY, ANY)):
+            if (limit := self.waiting_limits.get(key)) is not None:
+                return limit
+        return None
 
     def kind_of(self, link: Link) -> ZoneKind:
         """Return the kind of the zone that a link is in."""

@@ -262,24 +262,24 @@ class WorkerProcess:
         Raises:
             TransportError: It cannot be made now.
         """
-        made = self.machinery
+        machinery = self.machinery
         with ExitStack() as opened:
             readers: dict[str, Reader] = {}
             for name, kafka in clusters.items():
                 readers[name] = kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
                 opened.callback(readers[name].close)
-            intake = made.intake(readers)
+            intake = machinery.intake(readers)
             if self._drill is not None:
-                intake = self._drill.begin(intake, made.clock.now_ms)
+                intake = self._drill.begin(intake, machinery.clock.now_ms)
             opened.callback(intake.close)
-            worker = made.worker(
+            worker = machinery.worker(
                 self.topology,
                 self.node,
                 dict(clusters),
                 readers,
                 intake,
-                made.clock,
-                made.errands(),
+                machinery.clock,
+                machinery.errands(),
                 lambda: str(uuid.uuid4()),
                 connect=self._connect,
                 trees=TREES,

@@ -191,7 +191,7 @@ def delivery_faults(
         records: Parsed records of the endpoint partitions concerned, from their beginning;
             those that were moved are late by right, and left out.
         requests: As `DELIVERY_REQUESTS`.
-        is_alone: As of `case_outcomes`.
+        is_alone: As in `case_outcomes`.
     """
     told = F.col("delivery")
     delivered = records.where(told.isNotNull() & (moves_column() == 0)).select(
@@ -216,7 +216,7 @@ def frame_faults(raw: DataFrame, requests: DataFrame, *, is_alone: bool = False)
             of a queue sends on is late by right, and left out. Of messages of its own node, and
             further on, they alone say so.
         requests: As `FRAME_REQUESTS`.
-        is_alone: As of `case_outcomes`.
+        is_alone: As in `case_outcomes`.
     """
     opened = with_header(raw, F.col("key")).withColumns(
         {"held": frame_messages_column(), "is_addressed": is_addressed()}

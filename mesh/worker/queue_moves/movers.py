@@ -95,9 +95,8 @@ class Movers:
     @property
     def is_writing(self) -> bool:
         """Whether a commit is under way, be it of a mover that has left its group since."""
-        self._left_behind = [one for one in self._left_behind if not one.done()]
-        are_writing = (not one.pending.is_through for one in self._movers.values())
-        return bool(self._left_behind) or any(are_writing)
+        are_left = any(not one.done() for one in self._left_behind)
+        return are_left or any(not one.pending.is_through for one in self._movers.values())
 
     @property
     def members(self) -> Sequence[Consumer]:
@@ -137,6 +136,7 @@ class Movers:
         if not self.lanes.machine.has_routed:
             return
         self._leaving = [one for one in self._leaving if not one[0].has_ended()]
+        self._left_behind = [one for one in self._left_behind if not one.done()]
         told = self._consumers.look(self._written, now_ms)
         if told is not None:
             self._forget(told)
