@@ -12,9 +12,9 @@ import shlex
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -84,8 +84,8 @@ class KafkaContainer(DockerContainer):  # type: ignore[misc]
             StartError: It ended at once, with the end of its log, or was not told its address.
         """
         super().start()
-        _check_runs(self, "the broker")
-        code, output = self.exec(["sh", "-c", f"echo {self.bootstrap_servers} > {self._file}"])
+        with _running(self, "the broker"):
+            code, output = self.exec(["sh", "-c", f"echo {self.bootstrap_servers} > {self._file}"])
         if code != 0:
             raise StartError(f"the broker was not told its address: {output.decode()}")
         return self
@@ -284,9 +284,9 @@ class _NotYetError(Exception):
 def _wait(container: DockerContainer, ask: Callable[[], T], timeout_s: float, who: str) -> T:
     end_s = time.monotonic() + timeout_s
     while True:
-        _check_runs(container, who)
         try:
-            return ask()
+            with _running(container, who):
+                return ask()
         except _NotYetError as seen:
             if time.monotonic() > end_s:
                 text = f"{who} is running and not ready: {seen}\n{_tail(container)}"
@@ -294,8 +294,18 @@ def _wait(container: DockerContainer, ask: Callable[[], T], timeout_s: float, wh
         time.sleep(POLL_S)
 
 
+@contextmanager
+def _running(container: DockerContainer, who: str) -> Iterator[None]:
+    """Refuse one that has ended, before or meanwhile: what it is asked then fails without a why."""
+    _check_runs(container, who)
+    try:
+        yield
+    except Exception:
+        _check_runs(container, who)
+        raise
+
+
 def _check_runs(container: DockerContainer, who: str) -> None:
-    """Refuse one that has ended: asked for its port, testcontainers says nothing of its log."""
     state = container.get_wrapped_container()
     state.reload()
     if state.status != "running":

@@ -107,6 +107,25 @@ def test_a_container_that_has_ended_is_told_at_once(kafka_image: str) -> None:
         container.stop(force=True, delete_volume=True)
 
 
+class Ending(KafkaContainer):
+    """Ends between the look whether it runs and the question for its port."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        self.get_wrapped_container().kill()
+        return super().bootstrap_servers
+
+
+def test_a_container_that_ends_while_it_is_asked_is_told_too(kafka_image: str) -> None:
+    """By its own end, not by what testcontainers misses then."""
+    container = Ending(kafka_image).with_kwargs(entrypoint=["sh", "-c", "echo why; sleep 600"])
+    try:
+        with pytest.raises(StartError, match=r"^the broker has ended with exit code 137\nwhy$"):
+            container.start()
+    finally:
+        container.stop(force=True, delete_volume=True)
+
+
 def test_what_begins_in_vain_leaves_nothing(kafka_image: str, node_image: str) -> None:
     """Images are taken for each other, and nobody calls `stop`."""
     engine = DockerClient.from_env()
