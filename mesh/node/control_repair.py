@@ -27,6 +27,14 @@ foreign to it: each time it has written a scope again it waits twice as long, un
 it wrote last. Readers would never be through with its marks otherwise."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Outdone:
+    """A record that readers believe and the leader did not write, and since when it is known."""
+
+    what: str
+    since_ms: int
+
+
 @dataclass(slots=True)
 class ControlRepair:
     """Differences between the own control topic and the leader's offers, with since when.
@@ -38,8 +46,7 @@ class ControlRepair:
     caught_up: bool = False
     _adverts: dict[tuple[Scope, str], int] = field(default_factory=dict)
     _marks: dict[Scope, int] = field(default_factory=dict)
-    _is_outdone: bool = False
-    _beat_outdone_ms: int | None = None
+    _outdone: _Outdone | None = None
     _patience_ms: dict[Scope, int] = field(default_factory=dict)
 
     def read(
@@ -66,12 +73,16 @@ class ControlRepair:
         if said.mark == newest:
             self._patience_ms.pop(scope, None)
         if said.mark is not None and newest is not None and said.mark > newest:
-            self._is_outdone = True
+            self._outdo(f"the mark of {scope}", now_ms)
 
     def read_beat(self, leader: Leader, said: OwnBeatRead, now_ms: int) -> None:
         """Notice a heartbeat that neighbours take for newer than all that the leader sends."""
         if (said.epoch, said.number) > (leader.epoch, leader.beating.number):
-            self._beat_outdone_ms = self._beat_outdone_ms or now_ms
+            self._outdo("a heartbeat", now_ms)
+
+    def _outdo(self, what: str, now_ms: int) -> None:
+        """Remember what readers take for newer: no agreement later makes them forget it."""
+        self._outdone = self._outdone or _Outdone(what, now_ms)
 
     def mend(
         self, leader: Leader, learner: Learner, now_ms: int
@@ -79,8 +90,9 @@ class ControlRepair:
         """Write again what has differed for long, with a mark that lets readers prove it."""
         if not self.caught_up:
             return
-        if self._beat_outdone_ms is not None and now_ms - self._beat_outdone_ms >= PATIENCE_MS:
-            yield Note("control.foreign", "a heartbeat is newer than those of the leader")
+        if self._outdone is not None and now_ms - self._outdone.since_ms >= PATIENCE_MS:
+            # A mate with a newer epoch would have ended this leadership by now.
+            yield Note("control.foreign", f"{self._outdone.what} is newer than the leader's")
             yield RestartLeadership()
             return
         if not (self._adverts or self._marks):
@@ -99,11 +111,6 @@ class ControlRepair:
         for scope, filter_ in entries:
             del self._adverts[scope, filter_]
             yield WriteAdvert(scope, filter_, leader.entry(learner, scope, filter_))
-        if stale and self._is_outdone:
-            # Readers believe the newest mark, whoever wrote it.
-            yield Note("control.foreign", f"{stale[0]} has a mark that is newer than its leader")
-            yield RestartLeadership()
-            return
         for scope in stale:
             del self._marks[scope]
         scopes = sorted({*stale, *(scope for scope, _ in entries)})
@@ -117,8 +124,7 @@ class ControlRepair:
         self._adverts.clear()
         self._marks.clear()
         self._patience_ms.clear()
-        self._is_outdone = False
-        self._beat_outdone_ms = None
+        self._outdone = None
 
 
 def _note(differing: dict[Key, int], key: Key, now_ms: int, *, agrees: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mesh.model.control import NO_TOPIC, Mark, Ownership, Scope
-from mesh.model.effects import WriteMark
+from mesh.model.effects import RestartLeadership, WriteMark
 from mesh.model.inputs import OwnMarkRead
 from mesh.node.control_repair import PATIENCE_MS, ControlRepair
 
@@ -28,6 +28,7 @@ class Topic:
         self.newest = len(written_ms)
         self.unread = [(at_ms, number) for number, at_ms in enumerate(written_ms, start=1)]
         self.now_ms = 0
+        self.restarts = 0
         self.repair = ControlRepair(caught_up=True)
         self.leader: Any = SimpleNamespace(
             has_offered=True,
@@ -48,6 +49,9 @@ class Topic:
                 if isinstance(effect, WriteMark):
                     self.newest += 1
                     self.unread.append((self.now_ms, self.newest))
+                elif isinstance(effect, RestartLeadership):
+                    self.restarts += 1
+                    self.repair.forget()
         return self.newest - before
 
 
@@ -65,3 +69,14 @@ def test_a_record_that_took_the_place_of_the_newest_is_replaced_at_once_each_tim
     for _ in range(3):
         topic.unread.append((topic.now_ms, topic.newest - 1))
         assert topic.run(PATIENCE_MS + 500) == 1
+
+
+def test_a_mark_that_is_newer_outlives_what_the_leader_writes_after_it() -> None:
+    """Readers believe it and no mark of that leader any more, however many come. Spec: K16, R12."""
+    topic = Topic(100, 0, 0)
+    topic.unread.append((topic.now_ms, topic.newest + 1_000))
+    while topic.now_ms < PATIENCE_MS + 500:
+        topic.newest += 1
+        topic.unread.append((topic.now_ms, topic.newest))
+        topic.run(STEP_MS)
+    assert topic.restarts == 1
