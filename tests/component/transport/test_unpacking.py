@@ -210,7 +210,7 @@ def test_what_is_read_elsewhere_is_not_sought_first() -> None:
         assert time.monotonic() < deadline_s
         told += [record.partition() for record in batches.take(100)[0]]
     batches.close()
-    assert sought == told == [0, 3]
+    assert sought == sorted(told) == [0, 3]  # one that ends while others are asked is told later
 
 
 def test_who_is_closed_waits_for_no_answer() -> None:
