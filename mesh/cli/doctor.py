@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +15,6 @@ from mesh.cli.doctor_formats import (
     DoctorOutput,
     nagios_lines,
     prometheus_lines,
-    unknown_where_it_fails,
     worst_level,
 )
 from mesh.cli.render import EXIT_NOT_WELL, Output, grid, render, standard_output
@@ -74,23 +73,22 @@ def doctor(
     """Find what is wrong with a mesh, and what to do about it. Exit code 10: something failed.
 
     With -o nagios the exit codes are those of its plugins: 0 well, 1 warnings, 2 something failed,
-    3 the checks could not be made.
+    3 the checks could not be made, or were asked for in wrong words.
     """
     from mesh.operate.doctor import Result
     from mesh.operate.documents.doctor import doctor_document
 
     if dry_run and not fix:
         raise wrong_input("--dry-run", "says what --fix would do; give both")
-    with unknown_where_it_fails() if output is DoctorOutput.NAGIOS else nullcontext():
-        checks, repairs = _examined(
-            target,
-            category or [],
-            pre=pre,
-            wait=wait,
-            patience=patience,
-            mends=fix,
-            dry_run=dry_run,
-        )
+    checks, repairs = _examined(
+        target,
+        category or [],
+        pre=pre,
+        wait=wait,
+        patience=patience,
+        mends=fix,
+        dry_run=dry_run,
+    )
     is_well = not any(check.result is Result.FAILED for check in checks)
     data = doctor_document(checks, repairs, ok=is_well, dry_run=dry_run)
     _print(data, output, every=every)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
-import typer
-
-from mesh.cli.render import printable, standard_output
-from mesh.errors import MeshError
+from mesh.cli.render import printable
 
 _LEVELS = {"ok": 0, "warning": 1, "failed": 2}
 _WORDS = ("OK", "WARNING", "CRITICAL")
-NAGIOS_UNKNOWN = 3
-"""Exit code of a plugin that could not look."""
 
 
 class DoctorOutput(StrEnum):
@@ -38,18 +32,6 @@ def _checks(categories: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
 def worst_level(categories: Sequence[Mapping[str, Any]]) -> int:
     """Return the worst result as Nagios and Prometheus count: 0 ok, 1 warning, 2 failed."""
     return max((_LEVELS[check["result"]] for _, check in _checks(categories)), default=0)
-
-
-@contextmanager
-def unknown_where_it_fails() -> Iterator[None]:
-    """Tell Nagios on standard output what kept a plugin from looking, and end as it wants."""
-    try:
-        yield
-    except (MeshError, OSError) as error:
-        told = str(error).replace("|", "/").replace("\n", " ")
-        with standard_output():
-            typer.echo(printable(f"MESH UNKNOWN - {told}"))
-        raise typer.Exit(NAGIOS_UNKNOWN) from error
 
 
 def nagios_lines(categories: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -6,10 +6,11 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Literal
 
 from typer.exceptions import TyperException
 
-from mesh.cli.render import EXIT_NOT_WELL, Output, printable, render
+from mesh.cli.render import EXIT_NOT_WELL, Output, printable, render, standard_output
 from mesh.errors import (
     ConfigError,
     MeshError,
@@ -23,7 +24,11 @@ from mesh.errors import (
 
 EXIT_COULD_NOT_RUN = 1
 EXIT_WRONG_INPUT = 2
+EXIT_UNKNOWN = 3
+"""Of a Nagios plugin that could not look: 1 and 2 would say how the mesh is."""
 EXIT_INTERRUPTED = 130
+NAGIOS: Literal["nagios"] = "nagios"
+"""The form that Nagios reads, of the doctor alone: the first line is what it shows."""
 
 _EXITS: Mapping[type[MeshError], int] = {
     NotBegunError: EXIT_WRONG_INPUT,
@@ -56,7 +61,7 @@ def misused(error: TyperException) -> ConfigError:
     return wrong_input(command, f"{what}; `{command} -h` tells what there is", code="USAGE")
 
 
-def report(error: MeshError, output: Output) -> int:
+def report(error: MeshError, output: Output | Literal["nagios"]) -> int:
     """Print an error in the form the user asked for and return the exit code."""
     if isinstance(error, ConfigError):
         problems: Sequence[Problem] = error.problems
@@ -64,6 +69,9 @@ def report(error: MeshError, output: Output) -> int:
     else:
         problems = [Problem(code=_code(error), message=" ".join(str(error).split()))]
         code = _EXITS.get(type(error), EXIT_COULD_NOT_RUN)
+    if output == NAGIOS:
+        _tell_nagios(problems)
+        return EXIT_UNKNOWN
     if output is Output.TABLE or isinstance(error, OutputError):
         print_lines(problems)
         return code
@@ -77,12 +85,19 @@ def report(error: MeshError, output: Output) -> int:
     return code
 
 
-def asked_output(arguments: Sequence[str]) -> Output:
+def _tell_nagios(problems: Sequence[Problem]) -> None:
+    # What is behind a bar counts as performance data.
+    told = "; ".join(problem.line() for problem in problems).replace("|", "/")
+    with suppress(OutputError, BrokenPipeError), standard_output():
+        sys.stdout.write(printable(f"MESH UNKNOWN - {told}") + "\n")
+
+
+def asked_output(arguments: Sequence[str]) -> Output | Literal["nagios"]:
     """Return the output that a command line asks for.
 
     Looked up here and not in the command, because errors come from anywhere below it.
     """
-    chosen = Output.TABLE
+    chosen: Output | Literal["nagios"] = Output.TABLE
     for index, argument in enumerate(arguments):
         if argument in {"-o", "--output"} and index + 1 < len(arguments):
             value = arguments[index + 1]
@@ -92,7 +107,9 @@ def asked_output(arguments: Sequence[str]) -> Output:
             value = argument.removeprefix("-o").removeprefix("=")
         else:
             continue
-        if value in {str(output) for output in Output}:
+        if value == NAGIOS:
+            chosen = NAGIOS
+        elif value in {str(output) for output in Output}:
             chosen = Output(value)
     return chosen
 

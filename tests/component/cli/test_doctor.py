@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,28 @@ def test_nagios_reads_its_own_exit_codes(run: Run, chain: Chain) -> None:
     assert (nowhere.code, nowhere.err) == (3, "")
     assert nowhere.out.startswith("MESH UNKNOWN - ")
     assert nowhere.out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--patience", "soon"], "should be a valid number"),
+        (["--nope"], "No such option: --nope"),
+        (["more"], "Got unexpected extra argument"),
+        (["--dry-run"], "says what --fix would do"),
+        (["--category", "moon|sun"], "--category moon/sun: write one of"),
+        (["--wait", "nan"], "should be greater than or equal to 0"),
+        (["-c", "gone"], "no context is called 'gone'"),
+    ],
+)
+def test_wrong_words_tell_a_monitor_nothing_about_the_mesh(
+    arguments: Sequence[str], said: str, run: Run
+) -> None:
+    """2 would call it critical; the one line that is shown is on standard output."""
+    ended = run("doctor", "-o", "nagios", *arguments)
+    assert (ended.code, ended.err, ended.out.count("\n")) == (3, "", 1)
+    assert ended.out.startswith("MESH UNKNOWN - ")
+    assert said in ended.out
 
 
 def test_texts_cannot_break_the_forms() -> None:

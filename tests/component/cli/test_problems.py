@@ -34,11 +34,13 @@ from mesh.errors import ConfigError, Problem, StartError, TransportUnavailableEr
         (["x", "-o"], Output.TABLE),
         (["x", "-o", "xml"], Output.TABLE),
         (["x", "-o", "json", "--other"], Output.JSON),
+        (["doctor", "-o", "nagios"], "nagios"),
+        (["doctor", "-o", "nagios", "-o", "json"], Output.JSON),
     ],
 )
 def test_asked_output(arguments: list[str], expected: Output) -> None:
     """Every way to write the option is understood before the command runs."""
-    assert asked_output(arguments) is expected
+    assert asked_output(arguments) == expected
 
 
 def test_errors_have_exit_codes_and_words(capsys: pytest.CaptureFixture[str]) -> None:
