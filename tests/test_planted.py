@@ -28,8 +28,13 @@ UNIONS: Mapping[str, tuple[str, ...]] = {
     "mesh/model/facts.py": ("Fact",),
     "mesh/model/inputs.py": ("Input",),
     "mesh/model/effects.py": ("Write", "Effect"),
+    "mesh/lab/steps.py": ("Fault",),
 }
 """Where unions of classes stand -> their names."""
+BASES: Mapping[str, str] = {"Fact": "(_OfLane)", "Fault": "(_Step)"}
+"""What the classes of a union are derived from, where they are."""
+LITERALS: Mapping[str, str] = {"mesh/lab/steps.py": "FaultName"}
+"""Where a choice of words stands -> its name."""
 MATCHING = (
     "mesh/model/queues.py",
     "mesh/model/topology.py",
@@ -39,7 +44,10 @@ MATCHING = (
     "mesh/cli/topology_drawings.py",
     "mesh/cli/message_lines.py",
     "mesh/client/operators.py",
+    "mesh/lab/faults.py",
     "mesh/lab/queue_accounts.py",
+    "mesh/lab/schedule.py",
+    "mesh/lab/step_rules.py",
     "mesh/lane/progress.py",
     "mesh/node/machine.py",
     "mesh/view/lane_reports.py",
@@ -53,8 +61,7 @@ MATCHING = (
 """Modules that must know each member of one of them."""
 PLANTED_CLASS = '''
 
-@dataclass(frozen=True, slots=True)
-class Planted{union}{base}:
+{decorator}class Planted{union}{base}:
     """One more."""
 
 
@@ -81,11 +88,17 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file, unions in UNIONS.items():
         text = (folder / file).read_text()
         for union in unions:
-            base = "(_OfLane)" if union == "Fact" else ""
-            planted = PLANTED_CLASS.format(union=union, base=base)
+            base = BASES.get(union, "")
+            decorator = "" if base == "(_Step)" else "@dataclass(frozen=True, slots=True)\n"
+            planted = PLANTED_CLASS.format(union=union, base=base, decorator=decorator)
             text, count = re.subn(rf"\n{union} = ", planted, text)
             assert count == 1, union
         (folder / file).write_text(text)
+    for file, literal in LITERALS.items():
+        text = (folder / file).read_text()
+        head = f"\n{literal} = Literal["
+        assert head in text, literal
+        (folder / file).write_text(text.replace(head, f'{head}"planted", '))
     return folder
 
 
@@ -124,9 +137,11 @@ def test_a_test_names_each_table_that_lacks_it(planted: Path) -> None:
         "sentences of reasons",
         "policies of queues",
         "rules of findings",
+        "faults that a storm draws unless it says otherwise",
         "zone kinds that the help of `zone create` names",
         "policies that the help of `subscribe` names",
         "formats that the help of every command names",
+        "faults of storms",
         "checks of the doctor",
         "categories that the doctor's help names",
         "policies of the audit",

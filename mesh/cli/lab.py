@@ -52,7 +52,7 @@ def run(
     scenario = load_scenario(file)
     level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
     result = _result(scenario, backend, history, level)
-    said = [one.step.model_dump(by_alias=True, exclude_unset=True) for one in scenario.steps]
+    said = [one.model_dump(by_alias=True, exclude_unset=True) for one in scenario.steps]
     render_verdict(result, lambda: run_table(result, said), output)
 
 

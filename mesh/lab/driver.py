@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
 
 from mesh.errors import TransportError
 from mesh.lab import steps
@@ -120,22 +119,6 @@ class Driver:
         """Stop nodes that are no part of the mesh."""
         for node in nodes:
             self.faults.forget(node)
-
-    def break_or_mend(self, word: str, step: steps.Fault) -> None:
-        """Run a step about nodes, links, brokers or clocks."""
-        match step:
-            case steps.NodeStep():
-                self.faults.node(word, step)
-            case steps.LinkStep(link=link, only=only):
-                self.faults.link(word, link, only)
-            case steps.Slow():
-                self.faults.slow(step)
-            case steps.BrokerStep():
-                self.faults.broker(word, step)
-            case steps.Clock():
-                self.faults.clock(step)
-            case _:
-                assert_never(step)
 
     # -- waiting --------------------------------------------------------------------------
 

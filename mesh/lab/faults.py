@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from mesh.errors import MeshError
+from mesh.lab import steps
 from mesh.lab.backend import Backend
-from mesh.lab.steps import BrokerStep, Clock, NodeStep, Slow
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.view.disabling import ends_of, write_disabled
@@ -84,66 +85,88 @@ class Faults:
     def forget(self, node: str) -> None:
         """Stop a node for good, if it runs."""
         if node in self.running:
-            self.backend.stop(node)
-            del self.running[node]
+            self._end(node, self.backend.stop)
+
+    def _end(self, node: str, how: Callable[[str], None]) -> None:
+        how(node)
         self._paused.pop(node, None)
         self._lone = {one: None for one in self._lone if one[0] != node}
+        del self.running[node]
 
-    def node(self, word: str, step: NodeStep) -> None:
-        """Run a step about a node's workers.
+    # -- steps ----------------------------------------------------------------------------
+
+    def run(self, step: steps.Fault) -> None:
+        """Break or mend something.
 
         Raises:
-            StepFailedError: They are in no state for it.
+            StepFailedError: A node or a worker is in no state for it.
         """
-        node = step.node
-        if step.worker is not None:
-            self._worker(word, node, step.worker)
-            return
-        if word == "start":
-            if node in self.running:
-                raise StepFailedError(f"{node} runs already")
-            self.start(node)
-            return
-        if node not in self.running:
-            raise StepFailedError(f"{node} does not run")
-        if (word == "resume") != (node in self._paused) and word != "kill":
-            state = "is paused" if node in self._paused else "is not paused"
-            raise StepFailedError(f"{node} {state}")
-        match word:
-            case "pause":
+        match step:
+            case steps.Kill(node=node, worker=int(worker)):
+                self._refuse_stopped(node)
+                if (node, worker) in self._lone:
+                    raise StepFailedError(f"worker {worker} of {node} does not run")
+                self._lone[node, worker] = None
+                self.backend.kill(node, worker)
+            case steps.Kill(node=node):
+                self._refuse_stopped(node)
+                self._end(node, self.backend.kill)
+            case steps.Start(node=node, worker=int(worker)):
+                self._refuse_stopped(node)
+                if (node, worker) not in self._lone:
+                    raise StepFailedError(f"worker {worker} of {node} runs already")
+                del self._lone[node, worker]
+                self.backend.start(node, worker)
+            case steps.Start(node=node):
+                if node in self.running:
+                    raise StepFailedError(f"{node} runs already")
+                self.start(node)
+            case steps.Stop(node=node):
+                self._refuse_paused(node)
+                self._end(node, self.backend.stop)
+            case steps.Pause(node=node):
+                self._refuse_paused(node)
                 self._paused[node] = None
                 self.backend.pause(node)
-            case "resume":
+            case steps.Resume(node=node):
+                self._refuse_stopped(node)
+                if node not in self._paused:
+                    raise StepFailedError(f"{node} is not paused")
                 del self._paused[node]
                 self.backend.resume(node)
+            case steps.Clock(node=node, jump_s=jump_s):
+                self._clocks[node] = self._clocks.get(node, 0.0) + jump_s
+                self._drill(node)
+            case steps.Cut() | steps.Heal() | steps.Slow():
+                self._read_otherwise(step)
+            case steps.KillBroker(kafka=kafka, broker=broker):
+                self._hit[kafka] = None
+                self.backend.kill_broker(kafka, broker)
+            case steps.StartBroker(kafka=kafka, broker=broker):
+                self.backend.start_broker(kafka, broker, awaited=not self.is_hasty)
             case _:
-                self._paused.pop(node, None)
-                self._lone = {one: None for one in self._lone if one[0] != node}
-                (self.backend.kill if word == "kill" else self.backend.stop)(node)
-                del self.running[node]
+                assert_never(step)
 
-    def _worker(self, word: str, node: str, worker: int) -> None:
-        is_gone = (node, worker) in self._lone
-        if node not in self.running or is_gone != (word == "start"):
-            state = "runs already" if word == "start" else "does not run"
-            raise StepFailedError(f"worker {worker} of {node} {state}")
-        if word == "kill":
-            self._lone[node, worker] = None
-            self.backend.kill(node, worker)
-        else:
-            del self._lone[node, worker]
-            self.backend.start(node, worker)
+    def _refuse_stopped(self, node: str) -> None:
+        if node not in self.running:
+            raise StepFailedError(f"{node} does not run")
 
-    # -- links and clocks -----------------------------------------------------------------
+    def _refuse_paused(self, node: str) -> None:
+        self._refuse_stopped(node)
+        if node in self._paused:
+            raise StepFailedError(f"{node} is paused")
 
-    def link(self, word: str, ends: Sequence[str], only: str | None = None) -> None:
-        """Cut or heal a link, or cut one end off; healing ends slowness too."""
-        if word == "cut":
-            self._cut[frozenset(ends)] = only
-        else:
-            self._cut.pop(frozenset(ends), None)
-            self._slow.pop(frozenset(ends), None)
-        self._drill(*ends)
+    def _read_otherwise(self, step: steps.Cut | steps.Heal | steps.Slow) -> None:
+        ends = frozenset(step.link)
+        match step:
+            case steps.Cut(only=only):
+                self._cut[ends] = only
+            case steps.Slow(delay_ms=delay_ms, loss=loss):
+                self._slow[ends] = (delay_ms, float(loss))
+            case steps.Heal():
+                self._cut.pop(ends, None)
+                self._slow.pop(ends, None)
+        self._drill(*step.link)
 
     def disable(self, ends: Sequence[str], *, is_disabled: bool) -> None:
         """Have operators disable a link, or enable it; on `mesh.config` of both its ends.
@@ -172,16 +195,6 @@ class Faults:
             and self.view.nodes[node].says_disabled(other) is not is_disabled
         ]
 
-    def slow(self, step: Slow) -> None:
-        """Have both ends read late over a link."""
-        self._slow[frozenset(step.link)] = (step.delay_ms, float(step.loss))
-        self._drill(*step.link)
-
-    def clock(self, step: Clock) -> None:
-        """Have the wall clock of a node jump."""
-        self._clocks[step.node] = self._clocks.get(step.node, 0.0) + step.jump_s
-        self._drill(step.node)
-
     def _drill(self, *nodes: str) -> None:
         for node in nodes:
             others = self.topology.neighbours(node)
@@ -192,16 +205,6 @@ class Faults:
                 clock_s=self._clocks.get(node, 0.0),
             )
             self.backend.drill(node, drill, awaited=not self.is_hasty)
-
-    # -- brokers --------------------------------------------------------------------------
-
-    def broker(self, word: str, step: BrokerStep) -> None:
-        """Kill or start brokers."""
-        if word == "kill_broker":
-            self._hit[step.kafka] = None
-            self.backend.kill_broker(step.kafka, step.broker)
-        else:
-            self.backend.start_broker(step.kafka, step.broker, awaited=not self.is_hasty)
 
     def await_brokers(self) -> None:
         """Wait until all brokers serve that were ever killed; start those that do not run."""

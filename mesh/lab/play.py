@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mesh.errors import StartError, TransportError
 from mesh.lab import steps
 from mesh.lab.changing import run_apply
@@ -14,34 +12,34 @@ from mesh.lab.steps import Detail
 from mesh.lab.storm import run_storm
 
 
-def run_step(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
+def run_step(driver: Driver, number: int, step: steps.Step) -> Detail:
     """Run one step; return what there is to say about it.
 
     Raises:
         StepFailedError: It was not done in time, or Kafka refused.
     """
     try:
-        return _run(driver, number, named)
+        return _run(driver, number, step)
     except (StartError, TransportError) as error:
         raise StepFailedError(str(error)) from error
 
 
-def _run(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
-    match named.step:
-        case steps.Subscribe() as step:
+def _run(driver: Driver, number: int, step: steps.Step) -> Detail:
+    match step:
+        case steps.Subscribe():
             return driver.clients.subscribe(number, step)
-        case steps.Unsubscribe() as step:
+        case steps.Unsubscribe():
             return driver.clients.unsubscribe(number, step)
         case steps.Settle():
-            return driver.settle(number, named.timeout_s)
-        case steps.Publish() as step:
+            return driver.settle(number, step.timeout_s)
+        case steps.Publish():
             return driver.clients.publish(number, step)
         case steps.Drain():
-            return driver.drain(number, named.timeout_s)
-        case steps.Apply() as step:
-            return run_apply(driver, number, step, named.timeout_s)
-        case steps.Consume() as step:
-            return _consume(driver, step, named.timeout_s)
+            return driver.drain(number, step.timeout_s)
+        case steps.Apply():
+            return run_apply(driver, number, step, step.timeout_s)
+        case steps.Consume():
+            return _consume(driver, step, step.timeout_s)
         case (
             steps.Leave(app=str())
             | steps.Role()
@@ -49,30 +47,30 @@ def _run(driver: Driver, number: int, named: steps.NamedStep) -> Detail:
             | steps.Send()
             | steps.Move()
             | steps.Evict()
-        ) as step:
-            return driver.applications.run(step, named.timeout_s)
+        ):
+            return driver.applications.run(step, step.timeout_s)
         case steps.Wait(seconds=seconds):
             _wait(driver, seconds)
             return {}
-        case steps.Leave() as step:
+        case steps.Leave():
             driver.consumers.leave(step)
             return {}
-        case steps.Inject() as step:
+        case steps.Inject():
             return driver.inject(step)
-        case steps.Storm() as step:
-            return run_storm(driver, number, step, named.timeout_s)
-        case steps.Truncate() | steps.DeleteRecords() | steps.RecreateTopic() as step:
+        case steps.Storm():
+            return run_storm(driver, number, step, step.timeout_s)
+        case steps.Truncate() | steps.DeleteRecords() | steps.RecreateTopic():
             return _harm(driver, step)
         case steps.Expect(findings=dict(kinds)):
-            return driver.await_findings(kinds, named.timeout_s)
+            return driver.await_findings(kinds, step.timeout_s)
         case steps.Expect():
             driver.count_everything()
             return {}
-        case steps.LinkStep(link=ends) if named.word in ("disable", "enable"):
-            _disable(driver, ends, named.timeout_s, is_disabled=named.word == "disable")
+        case steps.Disable() | steps.Enable():
+            _disable(driver, step)
             return {}
-        case step:
-            driver.break_or_mend(named.word, step)
+        case _:
+            driver.faults.run(step)
             return {}
 
 
@@ -84,9 +82,10 @@ def _harm(
     return run_log_fault(step, driver.topology, driver.backend, driver.tally, classes)
 
 
-def _disable(driver: Driver, ends: Sequence[str], timeout_s: float, *, is_disabled: bool) -> None:
-    driver.faults.disable(ends, is_disabled=is_disabled)
-    driver.wait(timeout_s, lambda: driver.faults.untold(ends, is_disabled=is_disabled))
+def _disable(driver: Driver, step: steps.Disable | steps.Enable) -> None:
+    is_disabled = isinstance(step, steps.Disable)
+    driver.faults.disable(step.link, is_disabled=is_disabled)
+    driver.wait(step.timeout_s, lambda: driver.faults.untold(step.link, is_disabled=is_disabled))
 
 
 def _wait(driver: Driver, seconds: float) -> None:

@@ -15,7 +15,7 @@ from mesh.lab.missing import missing
 from mesh.lab.play import run_step
 from mesh.lab.queue_accounts import QueueAccounts
 from mesh.lab.scenario import Scenario
-from mesh.lab.steps import Expect, NamedStep
+from mesh.lab.steps import Expect, Step
 from mesh.lab.tally import EndpointTally, LinkTally, Tally
 from mesh.lab.tree_results import TreeFrames, colours, tree_faults
 from mesh.model.findings import WAITS
@@ -62,11 +62,11 @@ def run_scenario(
     if scenario.audit:
         backend.begin_audit()
     try:
-        for number, named in enumerate(scenario.steps):
-            done = _run_step(driver, number, named)
+        for number, step in enumerate(scenario.steps):
+            done = _run_step(driver, number, step)
             steps.append(done)
             if not done["ok"]:
-                report(f"step {number} failed: {named.word}: {done['detail']['error']}")
+                report(f"step {number} failed: {step.word}: {done['detail']['error']}")
         _count(driver, steps)
         accounts = QueueAccounts(driver)
         audited = backend.audit(accounts.certified())
@@ -126,12 +126,12 @@ def _audit(audited: Audited | None) -> Mapping[str, object] | None:
     return {"findings": audited.findings, "certificates": audited.certificates}
 
 
-def unexpected(audited: Audited, steps: Sequence[NamedStep]) -> Sequence[str]:
+def unexpected(audited: Audited, steps: Sequence[Step]) -> Sequence[str]:
     """Return the kinds of findings that there are more of than a file expects. Spec: lab.md 2."""
     expected: dict[str, int] = {}
-    for named in steps:
-        if isinstance(named.step, Expect):
-            for kind, count in (named.step.findings or {}).items():
+    for step in steps:
+        if isinstance(step, Expect):
+            for kind, count in (step.findings or {}).items():
                 expected[kind] = max(count, expected.get(kind, 0))
     found = Counter(str(one.get("kind")) for one in audited.findings)
     return [
@@ -141,16 +141,16 @@ def unexpected(audited: Audited, steps: Sequence[NamedStep]) -> Sequence[str]:
     ]
 
 
-def _run_step(driver: Driver, number: int, named: NamedStep) -> dict[str, Any]:
+def _run_step(driver: Driver, number: int, step: Step) -> dict[str, Any]:
     try:
-        detail = dict(run_step(driver, number, named))
+        detail = dict(run_step(driver, number, step))
     except StepFailedError as error:
-        return {"step": named.word, "ok": False, "detail": {"error": str(error)}}
-    if isinstance(named.step, Expect):
-        faults = judge(driver, named.step)
+        return {"step": step.word, "ok": False, "detail": {"error": str(error)}}
+    if isinstance(step, Expect):
+        faults = judge(driver, step)
         if faults:
-            return {"step": named.word, "ok": False, "detail": {"error": "; ".join(faults)}}
-    return {"step": named.word, "ok": True, "detail": detail}
+            return {"step": step.word, "ok": False, "detail": {"error": "; ".join(faults)}}
+    return {"step": step.word, "ok": True, "detail": detail}
 
 
 def judge(driver: Driver, expect: Expect) -> Sequence[str]:

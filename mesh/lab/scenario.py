@@ -24,8 +24,7 @@ from mesh.lab.steps import (
     Apply,
     Consume,
     Expect,
-    NamedStep,
-    NodeStep,
+    Step,
     Storm,
     Subscribe,
     Unsubscribe,
@@ -53,7 +52,7 @@ class Scenario:
     seed: int
     audit: bool
     topology: Topology
-    steps: Sequence[NamedStep]
+    steps: Sequence[Step]
     workers: Mapping[str, int] = field(default_factory=dict)
     proposals: Mapping[int, Proposal] = field(default_factory=dict)
     apart: Mapping[str, Topology] = field(default_factory=dict)
@@ -61,7 +60,7 @@ class Scenario:
     @property
     def uses_trees(self) -> bool:
         """Whether any step needs the tree layer, which the simulator leaves out otherwise."""
-        return any(named.is_of_trees for named in self.steps)
+        return any(step.is_of_trees for step in self.steps)
 
 
 def with_storm(
@@ -80,12 +79,10 @@ def with_storm(
     wanted = {"seed": seed, "seconds": seconds, "rate": rate}
     changes = {name: value for name, value in wanted.items() if value is not None}
     steps = [
-        replace(named, step=named.step.model_copy(update=changes))
-        if isinstance(named.step, Storm)
-        else named
-        for named in scenario.steps
+        step.model_copy(update=changes) if isinstance(step, Storm) else step
+        for step in scenario.steps
     ]
-    if not any(isinstance(named.step, Storm) for named in steps):
+    if not any(isinstance(step, Storm) for step in steps):
         message = "there is no storm in it; add a step `storm: {}`, or use `mesh lab run`"
         raise wrong_input(str(path), message, code="NO_STORM")
     return replace(scenario, steps=tuple(steps), seed=scenario.seed if seed is None else seed)
@@ -136,7 +133,7 @@ def load_scenario(path: str | Path) -> Scenario:
     if mesh is not None and model.spec.apart:
         apart, faults = _apart(document, model.spec.apart, mesh)
         problems += faults
-        if any(named.word == "apply" for named in read.steps):
+        if any(step.word == "apply" for step in read.steps):
             text = "nodes that are configured apart follow no change; leave out apart, or apply"
             problems.append(_problem("BAD_STEP", text, document.within("spec", "apart")))
     if (fault := faults_of_all(read.steps)) is not None:
@@ -211,7 +208,7 @@ class _Steps:
     """Reads steps one after another, each against the mesh as it is then."""
 
     def __init__(self, mesh: Mesh | None, workers: Mapping[str, int]) -> None:
-        self.steps: list[NamedStep] = []
+        self.steps: list[Step] = []
         self.problems: list[Problem] = []
         self.proposals: dict[int, Proposal] = {}
         self.known = [] if mesh is None else [mesh.topology]
@@ -221,27 +218,25 @@ class _Steps:
 
     def add(self, part: Document, written: Mapping[str, object]) -> None:
         """Read the next step."""
-        named, problems = _step(part, written)
+        step, problems = _step(part, written)
         self.problems += problems
-        if named is None:
+        if step is None:
             return
-        inner = part.within(named.word)
+        inner = part.within(step.word)
         if self._mesh is not None:
-            faults = self._faults(named, self._mesh.topology)
-            if isinstance(named.step, Subscribe | Unsubscribe | Consume):
-                in_order = self._subscriptions.follow(named.step, self._mesh.topology)
+            faults = self._faults(step, self._mesh.topology)
+            if isinstance(step, Subscribe | Unsubscribe | Consume):
+                in_order = self._subscriptions.follow(step, self._mesh.topology)
                 faults = faults or in_order
             self.problems += [_problem("BAD_VALUE", text, inner) for text in faults]
-            if isinstance(named.step, Apply):
-                self._propose(self._mesh, named.step, inner)
-        self.steps.append(named)
+            if isinstance(step, Apply):
+                self._propose(self._mesh, step, inner)
+        self.steps.append(step)
 
-    def _faults(self, named: NamedStep, topology: Topology) -> Sequence[str]:
+    def _faults(self, step: Step, topology: Topology) -> Sequence[str]:
         """Return what is wrong; what is counted may have been there before a change."""
-        former = self.known if isinstance(named.step, Expect) else []
-        listed = [
-            faults_of(named.word, named.step, one, self._workers) for one in (*former, topology)
-        ]
+        former = self.known if isinstance(step, Expect) else []
+        listed = [faults_of(step, one, self._workers) for one in (*former, topology)]
         return [] if [] in listed else listed[-1]
 
     def _propose(self, mesh: Mesh, step: Apply, part: Document) -> None:
@@ -263,21 +258,15 @@ class _Steps:
 def _step(
     part: Document,
     written: Mapping[str, object],
-) -> tuple[NamedStep | None, list[Problem]]:
+) -> tuple[Step | None, list[Problem]]:
     if len(written) != 1:
         return None, [_problem("BAD_STEP", "write one word with its mapping per step", part)]
     [(word, value)] = written.items()
-    inner = part.within(word)
     model = KINDS.get(word)
     if model is None:
         text = f"unknown step {word!r}{nearest(word, list(KINDS))}"
         return None, [_problem("UNKNOWN_STEP", text, part)]
-    if model is NodeStep and isinstance(value, Mapping) and "node" not in value:
-        return None, [_problem("BAD_STEP", f"write `{word}: {{node: NAME}}`", inner)]
-    step, problems = check_shape(model, {} if value is None else value, inner.where)
-    if step is None:
-        return None, problems
-    return NamedStep(word, step), []  # type: ignore[arg-type] # one of the models of Step
+    return check_shape(model, {} if value is None else value, part.within(word).where)
 
 
 def _workers(

@@ -44,8 +44,8 @@ class TimedFault:
     target: str
     at_ms: int
     until_ms: int
-    begin: steps.NamedFault
-    end: steps.NamedFault
+    begin: steps.Fault
+    end: steps.Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Moment:
     """
 
     at_ms: int
-    step: steps.NamedFault
+    step: steps.Fault
     begins: steps.FaultName | None = None
 
 
@@ -104,44 +104,41 @@ def moments(faults: Sequence[TimedFault]) -> Sequence[Moment]:
 
 
 def _targets(kind: steps.FaultName, topology: Topology) -> Sequence[str]:
-    if kind in ("cut", "slow"):
-        return [" ".join(link.ends) for link in topology.links]
-    if kind == "kill_broker":
-        return list(topology.kafka)
-    return list(topology.nodes)
+    match kind:
+        case "kill" | "stop" | "pause" | "clock":
+            return list(topology.nodes)
+        case "cut" | "slow":
+            return [" ".join(link.ends) for link in topology.links]
+        case "kill_broker":
+            return list(topology.kafka)
 
 
 def _steps(
     kind: steps.FaultName, target: str, chance: random.Random, workers: Mapping[str, int]
-) -> tuple[steps.NamedFault, steps.NamedFault]:
+) -> tuple[steps.Fault, steps.Fault]:
     """Return the steps that make and end a fault."""
     match kind:
         case "kill":
             count = workers.get(target, 1)
             worker = chance.choice([None, *range(count)]) if count > 1 else None
-            node = steps.NodeStep(node=target, worker=worker)
-            return steps.NamedFault("kill", node), steps.NamedFault("start", node)
+            kill = steps.Kill(node=target, worker=worker)
+            return kill, steps.Start(node=target, worker=worker)
         case "stop":
-            return _pair("stop", "start", steps.NodeStep(node=target))
+            return steps.Stop(node=target), steps.Start(node=target)
         case "pause":
-            return _pair("pause", "resume", steps.NodeStep(node=target))
+            return steps.Pause(node=target), steps.Resume(node=target)
         case "cut":
-            return _pair("cut", "heal", steps.LinkStep(link=target.split()))
+            return steps.Cut(link=target.split()), steps.Heal(link=target.split())
         case "slow":
             slow = steps.Slow(
                 link=target.split(),
                 delay_ms=chance.choice([20, 50, 200, 500]),
                 loss=chance.choice([0.0, 0.05, 0.2]),
             )
-            heal = steps.LinkStep(link=target.split())
-            return steps.NamedFault("slow", slow), steps.NamedFault("heal", heal)
+            return slow, steps.Heal(link=target.split())
         case "kill_broker":
-            return _pair("kill_broker", "start_broker", steps.BrokerStep(kafka=target))
+            return steps.KillBroker(kafka=target), steps.StartBroker(kafka=target)
         case "clock":
             jump_s = chance.choice([-JUMP_S, JUMP_S])
-            begin = steps.NamedFault("clock", steps.Clock(node=target, jump_s=jump_s))
-            return begin, steps.NamedFault("clock", steps.Clock(node=target, jump_s=-jump_s))
-
-
-def _pair(begin: str, end: str, step: steps.Fault) -> tuple[steps.NamedFault, steps.NamedFault]:
-    return steps.NamedFault(begin, step), steps.NamedFault(end, step)
+            begin = steps.Clock(node=target, jump_s=jump_s)
+            return begin, steps.Clock(node=target, jump_s=-jump_s)

@@ -23,7 +23,7 @@ Workers = Mapping[str, int]
 """Worker processes per node, where they are not one."""
 
 
-def faults_of(word: str, step: steps.Step, topology: Topology, workers: Workers) -> list[str]:
+def faults_of(step: steps.Step, topology: Topology, workers: Workers) -> list[str]:
     """Return what is wrong with a step's values."""
     faults: list[str | None] = []
     match step:
@@ -41,15 +41,15 @@ def faults_of(word: str, step: steps.Step, topology: Topology, workers: Workers)
             faults += [node_fault(step.node, topology.nodes), _left(step)]
         case steps.Role() | steps.Unrole() | steps.Send() | steps.Move() | steps.Evict():
             faults += tree_faults(step, topology)
-        case steps.NodeStep():
-            faults += [node_fault(step.node, topology.nodes), _worker(word, step, workers)]
-        case steps.Clock():
+        case steps.Kill() | steps.Start():
+            faults += [node_fault(step.node, topology.nodes), _worker(step, workers)]
+        case steps.Stop() | steps.Pause() | steps.Resume() | steps.Clock():
             faults.append(node_fault(step.node, topology.nodes))
-        case steps.LinkStep():
-            faults += [_link(step.link, topology), _only(word, step)]
-        case steps.Slow():
+        case steps.Cut():
+            faults += [_link(step.link, topology), _only(step)]
+        case steps.Heal() | steps.Disable() | steps.Enable() | steps.Slow():
             faults.append(_link(step.link, topology))
-        case steps.BrokerStep():
+        case steps.KillBroker() | steps.StartBroker():
             faults.append(_broker(step, topology))
         case steps.Truncate():
             faults += [_data(step.topic, step.partition, topology), _one_broker(step, topology)]
@@ -87,12 +87,10 @@ def _left(step: steps.Leave) -> str | None:
     return name_fault(step.queue or step.app or "")
 
 
-def _only(word: str, step: steps.LinkStep) -> str | None:
-    if step.only is None:
+def _only(step: steps.Cut) -> str | None:
+    if step.only is None or step.only in step.link:
         return None
-    if word != "cut":
-        return f"`{word}` is for both ends of a link; leave `only` out"
-    return None if step.only in step.link else f"`only` names one of {', '.join(step.link)}"
+    return f"`only` names one of {', '.join(step.link)}"
 
 
 def _injected(step: steps.Inject, topology: Topology) -> str | None:
@@ -171,18 +169,16 @@ _COUNTS = {
 }
 
 
-def _worker(word: str, step: steps.NodeStep, workers: Workers) -> str | None:
+def _worker(step: steps.Kill | steps.Start, workers: Workers) -> str | None:
     if step.worker is None:
         return None
-    if word not in ("kill", "start"):
-        return f"`{word}` is for all workers of a node; leave `worker` out"
     count = workers.get(step.node, 1)
     if step.worker >= count:
         return f"{step.node} has workers 0 to {count - 1}; more are written in `spec.workers`"
     return None
 
 
-def _broker(step: steps.BrokerStep, topology: Topology) -> str | None:
+def _broker(step: steps.KillBroker | steps.StartBroker, topology: Topology) -> str | None:
     kafka = topology.kafka.get(step.kafka)
     if kafka is None:
         return f"no Kafka cluster {step.kafka!r}{nearest(step.kafka, list(topology.kafka))}"
@@ -264,14 +260,14 @@ def _storm(step: steps.Storm, topology: Topology) -> str | None:
     return None
 
 
-def faults_of_all(listed: Sequence[steps.NamedStep]) -> str | None:
+def faults_of_all(listed: Sequence[steps.Step]) -> str | None:
     """Return what is wrong with the steps together."""
-    if sum(isinstance(named.step, steps.Storm) for named in listed) > 1:
+    if sum(isinstance(step, steps.Storm) for step in listed) > 1:
         return "a scenario has at most one storm; its result is judged as a whole"
-    if (fault := sends_named_twice([named.step for named in listed])) is not None:
+    if (fault := sends_named_twice(listed)) is not None:
         return fault
-    subscriptions = [named.step for named in listed if isinstance(named.step, steps.Subscribe)]
-    if any(isinstance(named.step, steps.Storm) for named in listed) and any(
+    subscriptions = [step for step in listed if isinstance(step, steps.Subscribe)]
+    if any(isinstance(step, steps.Storm) for step in listed) and any(
         subscription.noexport for subscription in subscriptions
     ):
         return "the checker of storms does not know noexport: leave it out of the subscriptions"

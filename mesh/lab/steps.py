@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Unpack, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -43,11 +43,28 @@ FAULTS_DEFAULT: tuple[FaultName, ...] = ("kill", "stop", "pause", "cut", "slow",
 """What a storm draws from unless it says otherwise."""
 
 
-class _Timed(StrictModel):
+class _Step(StrictModel):
+    """What all steps have. In files each is called as its class is: `kill_broker`."""
+
+    word: ClassVar[str]
     timeout: Timeout = None
 
+    def __init_subclass__(cls, **given: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**given)
+        cls.word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
-class Subscribe(_Timed):
+    @property
+    def timeout_s(self) -> float:
+        """How long it may take, in seconds; virtual ones on the simulator."""
+        return float(self.timeout or TIMEOUT_S)
+
+    @property
+    def is_of_trees(self) -> bool:
+        """Whether it needs the tree layer."""
+        return isinstance(self, TreeStep)
+
+
+class Subscribe(_Step):
     """Write a subscription; returns when Kafka has acknowledged it."""
 
     node: str
@@ -59,7 +76,7 @@ class Subscribe(_Timed):
     noexport: bool = False
 
 
-class Unsubscribe(_Timed):
+class Unsubscribe(_Step):
     """Write the end of a subscription."""
 
     node: str
@@ -67,11 +84,11 @@ class Unsubscribe(_Timed):
     filter: str
 
 
-class Settle(_Timed):
+class Settle(_Step):
     """Wait until every subscription is known everywhere."""
 
 
-class Publish(_Timed):
+class Publish(_Step):
     """Publish messages at a node, whether or not it runs."""
 
     node: str
@@ -83,7 +100,7 @@ class Publish(_Timed):
     headers: dict[str, str] = Field(default_factory=dict, description="The client's own.")
 
 
-class Consume(_Timed):
+class Consume(_Step):
     """Join the consumers of a queue at a node, and stay; wait until so many were consumed there."""
 
     node: str
@@ -91,33 +108,74 @@ class Consume(_Timed):
     count: int | None = Field(None, ge=0)
 
 
-class Leave(_Timed):
+class Leave(_Step):
     """End what `consume` began, or an application without a word: its lease runs out."""
 
     node: str
     queue: str | None = None
     app: str | None = None
 
+    @property
+    def is_of_trees(self) -> bool:
+        """Whether an application is meant."""
+        return self.app is not None
 
-class Drain(_Timed):
+
+class Drain(_Step):
     """Wait until nothing is left to read but what waits for the stopped and the cut."""
 
 
-class NodeStep(_Timed):
-    """Kill, stop, start, pause or resume the workers of a node; `kill` and `start` also one."""
-
+class _OfNode(_Step):
     node: str
+
+
+class _OfWorkers(_OfNode):
     worker: int | None = Field(default=None, ge=0)
 
 
-class LinkStep(_Timed):
-    """Cut, heal, disable or enable a link; with `only` that end alone is cut off."""
+class Kill(_OfWorkers):
+    """End the workers of a node as `kill -9` does, or one of them."""
 
+
+class Start(_OfWorkers):
+    """Start the workers of a node, or one that was killed alone."""
+
+
+class Stop(_OfNode):
+    """End the workers of a node in good order."""
+
+
+class Pause(_OfNode):
+    """Suspend the workers of a node."""
+
+
+class Resume(_OfNode):
+    """Let the workers of a paused node go on."""
+
+
+class _OfLink(_Step):
     link: Pair
+
+
+class Cut(_OfLink):
+    """Let neither end of a link read anything; with `only` that end alone."""
+
     only: str | None = None
 
 
-class Wait(_Timed):
+class Heal(_OfLink):
+    """Let both ends of a link read again, and at once."""
+
+
+class Disable(_OfLink):
+    """Disable a link, as operators do."""
+
+
+class Enable(_OfLink):
+    """Enable a link again."""
+
+
+class Wait(_Step):
     """Let time pass."""
 
     seconds: Annotated[float, Field(gt=0, le=SECONDS_MAX)]
@@ -140,7 +198,7 @@ Answer = Annotated[Script | None, BeforeValidator(_script)]
 """A text that is given once, `never`, or a script."""
 
 
-class Role(_Timed):
+class Role(_Step):
     """An application at a node takes a role; returns once the node has it in force.
 
     Attributes:
@@ -156,7 +214,7 @@ class Role(_Timed):
     answer: Answer = None
 
 
-class Unrole(_Timed):
+class Unrole(_Step):
     """It gives the role up."""
 
     node: str
@@ -165,7 +223,7 @@ class Unrole(_Timed):
     app: str | None = None
 
 
-class Send(_Timed):
+class Send(_Step):
     """An application at a node sends to a role, and waits for the last reply or the timeout."""
 
     node: str
@@ -179,7 +237,7 @@ class Send(_Timed):
     local_realm: bool = False
 
 
-class Move(_Timed):
+class Move(_Step):
     """An exclusive role is handed over to a node's application by grant and give-up."""
 
     tree: str
@@ -187,29 +245,34 @@ class Move(_Timed):
     to: str
 
 
-class Evict(_Timed):
+class Evict(_Step):
     """A node forgets the routes of a tree, as when its cache is full."""
 
     node: str
     tree: str
 
 
-class Slow(_Timed):
+class Slow(_OfLink):
     """Delay what both ends read over a link, until it is healed."""
 
-    link: Pair
     delay_ms: int = Field(200, ge=0, le=60_000)
     loss: Share = 0.0
 
 
-class BrokerStep(_Timed):
-    """Kill or start the brokers of an embedded Kafka cluster: all of them, or one from 1."""
-
+class _OfBrokers(_Step):
     kafka: str
     broker: int | None = Field(default=None, ge=1)
 
 
-class Truncate(_Timed):
+class KillBroker(_OfBrokers):
+    """Kill the brokers of an embedded Kafka cluster: all of them, or one from 1."""
+
+
+class StartBroker(_OfBrokers):
+    """Start them again."""
+
+
+class Truncate(_Step):
     """Take the newest records from a log, as an unclean leader election does."""
 
     topic: str
@@ -217,7 +280,7 @@ class Truncate(_Timed):
     records: int = Field(ge=1)
 
 
-class DeleteRecords(_Timed):
+class DeleteRecords(_Step):
     """Delete the records before an offset, as retention does."""
 
     topic: str
@@ -225,20 +288,20 @@ class DeleteRecords(_Timed):
     before: int = Field(ge=0)
 
 
-class RecreateTopic(_Timed):
+class RecreateTopic(_Step):
     """Delete and recreate a topic, with its settings and another id."""
 
     topic: str
 
 
-class Clock(_Timed):
+class Clock(_Step):
     """Have the wall clock of a node jump."""
 
     node: str
     jump_s: float = Field(ge=-SECONDS_MAX, le=SECONDS_MAX)
 
 
-class Inject(_Timed):
+class Inject(_Step):
     """Plant a fault for the auditor to find, as `mesh drill` does.
 
     Attributes:
@@ -251,7 +314,7 @@ class Inject(_Timed):
     to: str | None = None
 
 
-class Storm(_Timed):
+class Storm(_Step):
     """Random faults from a seed under steady load, then everything healed, drained and judged."""
 
     seed: int = 1
@@ -263,7 +326,7 @@ class Storm(_Timed):
     transactions: Share = 0.1
 
 
-class Apply(_Timed):
+class Apply(_Step):
     """Merge a patch into the Mesh spec, and put in force what comes of it.
 
     Whether that is refused is `refused`, or the code of a problem for which. All other keys are
@@ -280,7 +343,7 @@ class Apply(_Timed):
         return self.model_extra or {}
 
 
-class Expect(_Timed):
+class Expect(_Step):
     """Judge cumulative counts at once, or what is wanted over a link just then.
 
     Of findings of the auditor: wait until there are so many.
@@ -307,11 +370,16 @@ class Expect(_Timed):
     node: str | None = None
     parts: list[list[str]] | None = None
 
+    @property
+    def is_of_trees(self) -> bool:
+        """Whether sends, holders or parts are meant."""
+        return any((self.send, self.holder, self.parts))
+
 
 TreeStep = Role | Unrole | Send | Move | Evict
 
-Fault = NodeStep | LinkStep | Slow | BrokerStep | Clock
-"""What breaks or mends nodes, links, brokers or clocks."""
+Fault = Kill | Start | Stop | Pause | Resume | Cut | Heal | Slow | KillBroker | StartBroker | Clock
+"""What breaks or mends nodes, links, brokers or clocks, at once."""
 
 Step = (
     Subscribe
@@ -321,6 +389,8 @@ Step = (
     | Consume
     | Leave
     | Drain
+    | Disable
+    | Enable
     | Truncate
     | DeleteRecords
     | RecreateTopic
@@ -333,67 +403,5 @@ Step = (
     | Fault
 )
 
-KINDS: Mapping[str, type[StrictModel]] = {
-    "subscribe": Subscribe,
-    "unsubscribe": Unsubscribe,
-    "settle": Settle,
-    "publish": Publish,
-    "consume": Consume,
-    "leave": Leave,
-    "drain": Drain,
-    "kill": NodeStep,
-    "stop": NodeStep,
-    "start": NodeStep,
-    "pause": NodeStep,
-    "resume": NodeStep,
-    "cut": LinkStep,
-    "heal": LinkStep,
-    "disable": LinkStep,
-    "enable": LinkStep,
-    "slow": Slow,
-    "kill_broker": BrokerStep,
-    "start_broker": BrokerStep,
-    "truncate": Truncate,
-    "delete_records": DeleteRecords,
-    "recreate_topic": RecreateTopic,
-    "clock": Clock,
-    "inject": Inject,
-    "storm": Storm,
-    "apply": Apply,
-    "expect": Expect,
-    "wait": Wait,
-    "role": Role,
-    "unrole": Unrole,
-    "send": Send,
-    "move": Move,
-    "evict": Evict,
-}
+KINDS: Mapping[str, type[Step]] = {kind.word: kind for kind in get_args(Step)}
 """What each word of a step is followed by."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamedStep:
-    """One step of a scenario: its word in the file, and what it says."""
-
-    word: str
-    step: Step
-
-    @property
-    def is_of_trees(self) -> bool:
-        """Whether it needs the tree layer."""
-        step = self.step
-        of_app = isinstance(step, Leave) and step.app is not None
-        of_tree = isinstance(step, Expect) and any((step.send, step.holder, step.parts))
-        return of_app or of_tree or isinstance(step, TreeStep)
-
-    @property
-    def timeout_s(self) -> float:
-        """How long it may take, in seconds; virtual ones on the simulator."""
-        return float(self.step.timeout or TIMEOUT_S)
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFault(NamedStep):
-    """One that breaks or mends."""
-
-    step: Fault

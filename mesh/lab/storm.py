@@ -182,7 +182,7 @@ class _Storm:
         try:
             for moment in moments(schedule):
                 self._wait_until(self._began_ms + moment.at_ms)
-                driver.break_or_mend(moment.step.word, moment.step.step)
+                driver.faults.run(moment.step)
                 if moment.begins is not None:
                     begun[moment.begins] += 1
             self._wait_until(self._began_ms + int(self.step.seconds * 1000))

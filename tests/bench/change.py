@@ -26,7 +26,7 @@ from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
+from mesh.lab.steps import Apply, Drain, Publish, Settle, Subscribe
 from mesh.local.fleet import Fleet
 from mesh.model.topology import Topology
 from mesh.worker.process.logs import set_up_logs
@@ -92,22 +92,16 @@ def topology(links: Sequence[Sequence[str]]) -> Topology:
 def scenario(rounds: int) -> Scenario:
     """Return so many cycles of changes."""
     first = topology(CHANGES["end"])
-    publish = [
-        NamedStep("publish", Publish(node=node, subject="a/b", count=MESSAGES, key="k"))
-        for node in first.nodes
-    ]
-    steps = [
-        NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">"))
-        for node in first.nodes
-    ]
-    steps.append(NamedStep("settle", Settle()))
+    publish = [Publish(node=node, subject="a/b", count=MESSAGES, key="k") for node in first.nodes]
+    steps = [Subscribe(node=node, endpoint="s", filter=">") for node in first.nodes]
+    steps.append(Settle())
     proposals: dict[int, Proposal] = {}
     for _ in range(rounds):
         for links in CHANGES.values():
             steps += publish
             proposals[len(steps)] = Proposal(mesh=Mesh(spec={}, topology=topology(links)))
-            steps.append(NamedStep("apply", Apply(timeout=TIMEOUT_S)))
-    steps.append(NamedStep("drain", Drain(timeout=TIMEOUT_S)))
+            steps.append(Apply(timeout=TIMEOUT_S))
+    steps.append(Drain(timeout=TIMEOUT_S))
     return Scenario(
         name="change", seed=1, audit=False, topology=first, steps=steps, proposals=proposals
     )

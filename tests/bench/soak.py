@@ -24,7 +24,7 @@ from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.real import RealBackend
-from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe, Unsubscribe
+from mesh.lab.steps import Apply, Drain, Publish, Settle, Step, Subscribe, Unsubscribe
 from mesh.lab.tally import Tally
 from mesh.local.fleet import Fleet
 from mesh.model.topology import Topology
@@ -120,7 +120,7 @@ class Soak:
     published: int = 0
     _filters: Sequence[str] = field(default=())
 
-    def run(self, word: str, step: object) -> None:
+    def run(self, step: Step) -> None:
         """Run one step.
 
         Raises:
@@ -128,46 +128,46 @@ class Soak:
         """
         self.number += 1
         try:
-            run_step(self.driver, self.number, NamedStep(word, step))
+            run_step(self.driver, self.number, step)
         except StepFailedError as error:
-            raise StartError(f"cycle {self.cycle}: {word}: {error}") from error
+            raise StartError(f"cycle {self.cycle}: {step.word}: {error}") from error
 
     def begin(self) -> None:
         """Subscribe what stays."""
         for node in STAY[1:]:
-            self.run("subscribe", Subscribe(node=node, endpoint="s", filter="soak/>"))
-        self.run("settle", Settle(timeout=TIMEOUT_S))
+            self.run(Subscribe(node=node, endpoint="s", filter="soak/>"))
+        self.run(Settle(timeout=TIMEOUT_S))
 
     def once(self) -> None:
         """Run a cycle; returns when every message has come."""
         self.cycle += 1
         self._churn()
         self._change(has_guest=True)
-        self.run("subscribe", Subscribe(node=GUEST, endpoint="s", filter="soak/>"))
-        self.run("settle", Settle(timeout=TIMEOUT_S))
+        self.run(Subscribe(node=GUEST, endpoint="s", filter="soak/>"))
+        self.run(Settle(timeout=TIMEOUT_S))
         self._publish()
-        self.run("unsubscribe", Unsubscribe(node=GUEST, endpoint="s", filter="soak/>"))
-        self.run("drain", Drain(timeout=TIMEOUT_S))
+        self.run(Unsubscribe(node=GUEST, endpoint="s", filter="soak/>"))
+        self.run(Drain(timeout=TIMEOUT_S))
         self._change(has_guest=False)
 
     def _churn(self) -> None:
         former = self._filters
         self._filters = [f"churn/{self.cycle}/{number}/*" for number in range(FILTERS)]
         for one in self._filters:
-            self.run("subscribe", Subscribe(node="n1", endpoint="churn", filter=one))
+            self.run(Subscribe(node="n1", endpoint="churn", filter=one))
         for one in former:
-            self.run("unsubscribe", Unsubscribe(node="n1", endpoint="churn", filter=one))
+            self.run(Unsubscribe(node="n1", endpoint="churn", filter=one))
 
     def _publish(self) -> None:
         for number in range(SUBJECTS):
             subject = f"soak/{self.cycle}/{number}"
-            self.run("publish", Publish(node="n0", subject=subject, count=MESSAGES, key="k"))
+            self.run(Publish(node="n0", subject=subject, count=MESSAGES, key="k"))
             self.published += MESSAGES
 
     def _change(self, *, has_guest: bool) -> None:
         mesh = Mesh(spec={}, topology=topology(has_guest=has_guest))
         self.proposals[self.number + 1] = Proposal(mesh=mesh)
-        self.run("apply", Apply(timeout=TIMEOUT_S))
+        self.run(Apply(timeout=TIMEOUT_S))
 
     def delivered(self) -> int:
         """Return how many messages came to what stays.

@@ -10,7 +10,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from mesh.lab.scenario import Scenario, load_scenario
-from mesh.lab.steps import Apply, Consume, Drain, NamedStep, Settle
+from mesh.lab.steps import Apply, Consume, Drain, Settle, Step
 from mesh.local.fleet import Fleet
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
@@ -19,11 +19,11 @@ PATIENT_S = 300.0
 has a small part of a core, and what comes of a scenario is the same."""
 
 
-def patient(steps: Sequence[NamedStep]) -> tuple[NamedStep, ...]:
+def patient(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Return steps; those that wait for a state do so with more patience unless they say how much."""
     return tuple(
-        replace(one, step=one.step.model_copy(update={"timeout": PATIENT_S}))
-        if isinstance(one.step, Settle | Drain | Apply | Consume) and one.step.timeout is None
+        one.model_copy(update={"timeout": PATIENT_S})
+        if isinstance(one, Settle | Drain | Apply | Consume) and one.timeout is None
         else one
         for one in steps
     )

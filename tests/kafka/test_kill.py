@@ -13,7 +13,7 @@ import pytest
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.real import RealBackend
-from mesh.lab.steps import Drain, NamedStep, Settle
+from mesh.lab.steps import Drain, Settle
 from mesh.lab.tally import Tally
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
@@ -66,7 +66,7 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
         view = MeshView(fleet.topology, backend.kafka, backend.now_ms)
         driver = Driver(fleet.topology, backend, tally, view)
         run_step(driver, 0, scenario.steps[0])
-        run_step(driver, 1, NamedStep("settle", Settle(timeout=180)))
+        run_step(driver, 1, Settle(timeout=180))
         load = Load(fleet, "tk3", 500)
         for kill in range(KILLS):
             node = ["ny1", "tk1", "pa2", "tk3", "pa1"][kill % 5]
@@ -76,7 +76,7 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
             fleet.start_node(node)
             _wait_for(fleet.ready_file(node).exists, 60)
         published = load.stop()
-        run_step(driver, 2, NamedStep("drain", Drain(timeout=90)))
+        run_step(driver, 2, Drain(timeout=90))
         tally.refresh()
         endpoint = tally.endpoints["pa2/s"]
         driver.close()

@@ -25,17 +25,22 @@ from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
 from mesh.lab.schedule import storm_schedule
 from mesh.lab.steps import (
-    BrokerStep,
     Clock,
     DeleteRecords,
     Drain,
-    LinkStep,
-    NamedStep,
-    NodeStep,
+    Heal,
+    Kill,
+    KillBroker,
+    Pause,
     Publish,
     RecreateTopic,
+    Resume,
     Settle,
     Slow,
+    Start,
+    StartBroker,
+    Step,
+    Stop,
     Storm,
     Subscribe,
     Truncate,
@@ -77,9 +82,8 @@ def kills(topology: Topology, storm: Storm, workers: Mapping[str, int]) -> int:
     """Return how many worker processes a storm kills."""
     found = 0
     for fault in storm_schedule(topology, storm, workers):
-        step = fault.begin.step
-        if fault.kind == "kill" and isinstance(step, NodeStep):
-            found += workers.get(step.node, 1) if step.worker is None else 1
+        if isinstance(kill := fault.begin, Kill):
+            found += workers.get(kill.node, 1) if kill.worker is None else 1
     return found
 
 
@@ -88,7 +92,7 @@ def test_fifty_kills_under_load(kafka_clusters: ClustersOf, tmp_path: Path) -> N
     calm = load_scenario(EXAMPLES / "storm.yaml")
     topology = replace(calm.topology, prefix=f"t{uuid.uuid4().hex[:8]}.")
     steps = [step for step in calm.steps if step.word != "storm"]
-    steps.append(NamedStep("storm", STORM.model_copy(update={"timeout": 180})))
+    steps.append(STORM.model_copy(update={"timeout": 180}))
     scenario = replace(calm, topology=topology, steps=tuple(steps))
     assert kills(topology, STORM, scenario.workers) >= KILLS
     write_topology(topology, tmp_path / "mesh.yaml")
@@ -144,18 +148,18 @@ class Bench:
         self.admin = self.backend.kafka["k"].admin()
         self.number = 0
 
-    def run(self, word: str, step: object) -> Mapping[str, object]:
+    def run(self, step: Step) -> Mapping[str, object]:
         self.number += 1
-        return run_step(self.driver, self.number, NamedStep(word, step))
+        return run_step(self.driver, self.number, step)
 
     def publish(self, count: int) -> None:
-        self.run("publish", Publish(node="a", subject="x", key="k", count=count))
+        self.run(Publish(node="a", subject="x", key="k", count=count))
 
     def settle(self) -> None:
-        self.run("settle", Settle(timeout=120))
+        self.run(Settle(timeout=120))
 
     def drain(self) -> Mapping[str, int]:
-        return self.run("drain", Drain(timeout=120))["waiting"]
+        return self.run(Drain(timeout=120))["waiting"]
 
     def holds(self, count: int) -> bool:
         endpoint = self.tally.endpoints["b/s"]
@@ -174,7 +178,7 @@ class Bench:
 def bench(alone: Fleet) -> Iterator[Bench]:
     made = Bench(alone)
     try:
-        made.run("subscribe", Subscribe(node="b", endpoint="s", filter=">"))
+        made.run(Subscribe(node="b", endpoint="s", filter=">"))
         made.settle()
         made.publish(20)
         made.drain()
@@ -193,21 +197,21 @@ def test_faults_of_workers_and_links(bench: Bench) -> None:
     while not bench.backend.guarded() and time.monotonic() < deadline_s:
         bench.backend.advance()
     assert [told.partition(":")[0] for told in bench.backend.guarded()] == [fallen.name]
-    bench.run("pause", NodeStep(node="b"))
+    bench.run(Pause(node="b"))
     bench.publish(20)
     assert sum(bench.drain().values()) > 0
     assert bench.holds(20)
-    bench.run("resume", NodeStep(node="b"))
+    bench.run(Resume(node="b"))
     bench.drain()
     assert bench.holds(40)
-    bench.run("slow", Slow(link=["b", "a"], delay_ms=1_500, loss=0.2))
-    bench.run("clock", Clock(node="a", jump_s=-3_600))
+    bench.run(Slow(link=["b", "a"], delay_ms=1_500, loss=0.2))
+    bench.run(Clock(node="a", jump_s=-3_600))
     began = time.monotonic()
     bench.publish(20)
     bench.drain()
     assert time.monotonic() - began > 1.4
     assert bench.holds(60)
-    bench.run("heal", LinkStep(link=["a", "b"]))
+    bench.run(Heal(link=["a", "b"]))
     bench.publish(20)
     bench.drain()
     assert bench.holds(80)
@@ -238,9 +242,9 @@ def restart_broker(bench: Bench) -> None:
 
     Frames under way are lost then, unless they wait for as long as their incarnation does.
     """
-    bench.run("kill_broker", BrokerStep(kafka="k"))
-    bench.run("wait", Wait(seconds=MESSAGE_TIMEOUT_MS / 1000 + 1.5))
-    bench.run("start_broker", BrokerStep(kafka="k"))
+    bench.run(KillBroker(kafka="k"))
+    bench.run(Wait(seconds=MESSAGE_TIMEOUT_MS / 1000 + 1.5))
+    bench.run(StartBroker(kafka="k"))
     bench.settle()
 
 
@@ -269,26 +273,26 @@ def test_faults_of_brokers_and_logs(bench: Bench) -> None:
     bench.publish(20)
     bench.drain()
     assert bench.holds(40)
-    bench.run("stop", NodeStep(node="a"))
+    bench.run(Stop(node="a"))
     bench.publish(20)
     before = bench.ends()
     [partition] = [number for number, end in before.items() if end]
     # A batch goes as a whole: the client library wrote these twenty in one or a few.
     cut = Truncate(topic=INGRESS, partition=partition, records=5)
-    end = bench.run("truncate", cut)["end"]
+    end = bench.run(cut)["end"]
     assert 40 <= end <= 55
     assert bench.ends() == {**before, partition: end}
     bench.publish(1)
     assert bench.ends()[partition] == end + 1
     with pytest.raises(StepFailedError, match="cannot lose 1000"):
-        bench.run("truncate", Truncate(topic=INGRESS, partition=partition, records=1_000))
-    bench.run("delete_records", DeleteRecords(topic=INGRESS, partition=partition, before=3))
+        bench.run(Truncate(topic=INGRESS, partition=partition, records=1_000))
+    bench.run(DeleteRecords(topic=INGRESS, partition=partition, before=3))
     assert (
         bench.admin.starts([TopicPartition(INGRESS, partition)])[TopicPartition(INGRESS, partition)]
         == 3
     )
     former = bench.admin.describe([INGRESS])[INGRESS]
-    bench.run("recreate_topic", RecreateTopic(topic=INGRESS))
+    bench.run(RecreateTopic(topic=INGRESS))
     recreated = bench.admin.describe([INGRESS])[INGRESS]
     assert recreated.topic_id != former.topic_id
     assert set(bench.ends().values()) == {0}
@@ -299,17 +303,17 @@ def test_an_ingress_that_has_grown_again_over_what_it_lost_stops(bench: Bench) -
     """The offsets of what was lost are other records: they have a later leader. Spec: R6."""
     bench.publish(10)
     bench.drain()
-    bench.run("stop", NodeStep(node="a"))
+    bench.run(Stop(node="a"))
     [(partition, read)] = [(number, end) for number, end in bench.ends().items() if end]
     place = TopicPartition(INGRESS, partition)
     cut = Truncate(topic=INGRESS, partition=partition, records=5)
-    end = int(str(bench.run("truncate", cut)["end"]))
+    end = int(str(bench.run(cut)["end"]))
     assert end < read
     bench.publish(30)
     assert bench.ends()[partition] > read
     [before, *_] = take_from(bench, place, end - 1, 1)
     assert bench.admin.agrees_until(place, before.leader_epoch() or 0, read) == end
-    bench.run("start", NodeStep(node="a"))
+    bench.run(Start(node="a"))
     control = TopicPartition(TopicNames().control("a"), 0)
     deadline_s = time.monotonic() + 60
     told: list[bytes | None] = []
@@ -324,7 +328,7 @@ def test_an_ingress_that_has_grown_again_over_what_it_lost_stops(bench: Bench) -
 @pytest.mark.parametrize("stays", [True, False])
 def test_what_comes_where_a_queue_lost_its_end_is_consumed(bench: Bench, *, stays: bool) -> None:
     """Others stand at these offsets now, than the group had passed or was about to. Spec: R6."""
-    bench.run("subscribe", Subscribe(node="b", endpoint="q", filter=">", kind="queue"))
+    bench.run(Subscribe(node="b", endpoint="q", filter=">", kind="queue"))
     bench.settle()
     with connect(bench.fleet.topology, "b") as client:
         consumer = client.consume("q")
@@ -335,7 +339,7 @@ def test_what_comes_where_a_queue_lost_its_end_is_consumed(bench: Bench, *, stay
             consumer.close()
         [(at, passed)] = bench.admin.passed("mesh.b.ep.q", places("mesh.b.ep.q")).items()
         cut = Truncate(topic=at.topic, partition=at.partition, records=5)
-        end = int(str(bench.run("truncate", cut)["end"]))
+        end = int(str(bench.run(cut)["end"]))
         assert end < passed.offset
         bench.publish(30)
         bench.drain()

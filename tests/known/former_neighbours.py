@@ -12,7 +12,7 @@ from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Apply, NamedStep, Settle, Subscribe
+from mesh.lab.steps import Apply, Settle, Subscribe
 from mesh.lab.tally import Tally
 from mesh.model.topology import Topology
 from mesh.view.mesh_view import MeshView
@@ -32,8 +32,8 @@ def run(*, comes: bool = True) -> str:
         guest = f"guest{number}"
         apply(driver, topology_with(guest))
         wants = Subscribe(node=guest, endpoint="e", filter="x")
-        run_step(driver, 0, NamedStep("subscribe", wants))
-        run_step(driver, 0, NamedStep("settle", Settle()))
+        run_step(driver, 0, wants)
+        run_step(driver, 0, Settle())
         apply(driver, topology_with())
         for topic in [one for one in backend.kafka["k"].topics if f".{guest}." in one]:
             backend.kafka["k"].delete_topic(topic)
@@ -61,7 +61,7 @@ def topology_with(*guests: str) -> Topology:
 def apply(driver: Driver, after: Topology) -> None:
     """Put a topology in force."""
     driver.proposals = {0: Proposal(mesh=Mesh(spec={}, topology=after))}
-    run_step(driver, 0, NamedStep("apply", Apply(timeout=60)))
+    run_step(driver, 0, Apply(timeout=60))
 
 
 def keys_of(backend: SimulatedBackend) -> list[bytes]:

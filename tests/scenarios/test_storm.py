@@ -18,7 +18,7 @@ from mesh.lab.load import Publisher
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario, load_scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import NamedStep, Storm
+from mesh.lab.steps import Storm
 from mesh.lane.lane import Lane
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
 from mesh.transport.memory import MemoryAdmin, MemoryKafka
@@ -32,10 +32,7 @@ def stormy(seed: int, **changes: object) -> Scenario:
     calm = load_scenario(EXAMPLES / "storm.yaml")
     what = {"seed": seed, "seconds": 6, "every_s": 0.6, "rate": 60, **changes}
     steps = [
-        NamedStep("storm", named.step.model_copy(update=what))
-        if isinstance(named.step, Storm)
-        else named
-        for named in calm.steps
+        named.model_copy(update=what) if isinstance(named, Storm) else named for named in calm.steps
     ]
     return replace(calm, seed=seed, steps=tuple(steps))
 
@@ -167,7 +164,7 @@ def test_planted_a_commit_that_never_happened(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(MemoryWriter, "commit", sloppy)
     scenario = stormy(1, seconds=3, faults=["cut"])
     *calm, storm = scenario.steps
-    impatient = replace(storm, step=storm.step.model_copy(update={"timeout": 5}))
+    impatient = storm.model_copy(update={"timeout": 5})
     result = run(replace(scenario, steps=(*calm, impatient)))
     # On its way to another node the gap is noticed, and the link waits for a repair.
     assert kinds(result) == {"unseen"}

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 from mesh.lab.scenario import Scenario
-from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Subscribe
+from mesh.lab.steps import Drain, Publish, Settle, Step, Subscribe
 from mesh.model.subject import matches
 from mesh.model.topology import Topology
 from tests.sim.meshes import naive_copies, random_legal_topology
@@ -29,13 +29,13 @@ def random_scenario(seed: int, *, lanes_max: int = 1, joined: bool = False) -> S
     rng = random.Random(seed)
     topology = random_legal_topology(rng, lanes_max=lanes_max, joined=joined)
     nodes = sorted(topology.nodes)
-    steps: list[NamedStep] = []
+    steps: list[Step] = []
     for index in range(rng.randint(1, 8)):
         wish = Subscribe.model_validate(
             {"node": rng.choice(nodes), "endpoint": f"e{index % 3}", "filter": random_filter(rng)}
         )
-        steps.append(NamedStep("subscribe", wish))
-    steps.append(NamedStep("settle", Settle()))
+        steps.append(wish)
+    steps.append(Settle())
     for _ in range(rng.randint(1, 10)):
         message = Publish(
             node=rng.choice(nodes),
@@ -43,8 +43,8 @@ def random_scenario(seed: int, *, lanes_max: int = 1, joined: bool = False) -> S
             count=rng.randint(1, 5),
             key=rng.choice([None, "k1", "k2"]),
         )
-        steps.append(NamedStep("publish", message))
-    steps.append(NamedStep("drain", Drain()))
+        steps.append(message)
+    steps.append(Drain())
     return Scenario(
         name=f"random-{seed}", seed=seed, audit=False, topology=topology, steps=tuple(steps)
     )
@@ -53,12 +53,12 @@ def random_scenario(seed: int, *, lanes_max: int = 1, joined: bool = False) -> S
 def expected(scenario: Scenario) -> tuple[Counter[str], Counter[str], Counter[tuple[str, str]]]:
     """Return messages per link, per endpoint, and per (endpoint, path)."""
     topology: Topology = scenario.topology
-    wishes = [s.step for s in scenario.steps if isinstance(s.step, Subscribe)]
+    wishes = [one for one in scenario.steps if isinstance(one, Subscribe)]
     links: Counter[str] = Counter()
     endpoints: Counter[str] = Counter()
     paths: Counter[tuple[str, str]] = Counter()
     for named in scenario.steps:
-        message = named.step
+        message = named
         if not isinstance(message, Publish):
             continue
         wanted: dict[str, set[str]] = {}

@@ -12,7 +12,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_spec
 from mesh.lab.proposals import Mesh, propose
 from mesh.lab.scenario import Scenario
-from mesh.lab.steps import Apply, Drain, NamedStep, NodeStep, Publish, Settle, Subscribe
+from mesh.lab.steps import Apply, Drain, Kill, Publish, Settle, Start, Step, Subscribe
 from mesh.model.topology import Topology
 from tests.sim.controls import Rules, random_controls, random_filter, random_subject
 from tests.sim.meshes import Way, naive_matches, naive_ways, random_legal_topology
@@ -174,7 +174,7 @@ def random_rest(
     }
 
 
-def random_message(rng: random.Random, nodes: Sequence[str], *, most: int = 4) -> NamedStep:
+def random_message(rng: random.Random, nodes: Sequence[str], *, most: int = 4) -> Step:
     message = {
         "node": rng.choice(nodes),
         "subject": random_subject(rng),
@@ -182,10 +182,10 @@ def random_message(rng: random.Random, nodes: Sequence[str], *, most: int = 4) -
         "key": rng.choice([None, "k1"]),
         "headers": random_headers(rng),
     }
-    return NamedStep("publish", Publish.model_validate(message))
+    return Publish.model_validate(message)
 
 
-def faulty(rng: random.Random, nodes: Sequence[str]) -> Iterator[NamedStep]:
+def faulty(rng: random.Random, nodes: Sequence[str]) -> Iterator[Step]:
     """Yield messages while nodes die and come again; in the end all are up."""
     down: dict[str, None] = {}
     for _ in range(rng.randint(6, 14)):
@@ -194,13 +194,13 @@ def faulty(rng: random.Random, nodes: Sequence[str]) -> Iterator[NamedStep]:
             yield random_message(rng, nodes)
         elif move == "kill" and (up := [node for node in nodes if node not in down]):
             down[node := rng.choice(up)] = None
-            yield NamedStep("kill", NodeStep(node=node))
+            yield Kill(node=node)
         elif move == "start" and down:
             del down[node := rng.choice(list(down))]
-            yield NamedStep("start", NodeStep(node=node))
+            yield Start(node=node)
     for node in down:
-        yield NamedStep("start", NodeStep(node=node))
-    yield NamedStep("settle", Settle())
+        yield Start(node=node)
+    yield Settle()
 
 
 def random_interplay(
@@ -216,7 +216,7 @@ def random_interplay(
     bare = {"interest": [], "selectors": [], "queues": {}, "covering": False}
     spec: dict[str, object] = {**topology_spec(drawn), **bare}
     phases, proposals = list[Phase](), {}
-    steps = [NamedStep("subscribe", wish) for wish in wishes]
+    steps = list[Step](wishes)
     mesh: Mesh | None = None
     for number in range(changes + 1):
         rest = random_rest(rng, drawn, wishes)
@@ -227,22 +227,19 @@ def random_interplay(
             proposal = propose(mesh, rest, dotted)
             assert proposal.mesh is not None, proposal.problems
             mesh, proposals[len(steps)] = proposal.mesh, proposal
-            steps.append(NamedStep("apply", Apply()))
-        steps.append(NamedStep("settle", Settle()))
+            steps.append(Apply())
+        steps.append(Settle())
         if faults and number == 0:
             steps += faulty(rng, nodes)
         else:
             for _ in range(rng.randint(6, 12)):
                 steps.append(random_message(rng, nodes))
                 if losses:
-                    steps.append(NamedStep("drain", Drain()))
+                    steps.append(Drain())
         if losses:  # what comes behind shows the holes
-            said = [named.step for named in steps if isinstance(named.step, Publish)]
-            steps += [
-                NamedStep("publish", one.model_copy(update={"count": 4, "key": None}))
-                for one in said
-            ]
-        steps.append(NamedStep("drain", Drain()))
+            said = [named for named in steps if isinstance(named, Publish)]
+            steps += [one.model_copy(update={"count": 4, "key": None}) for one in said]
+        steps.append(Drain())
     scenario = Scenario(
         name=f"interplay-{seed}",
         seed=seed,

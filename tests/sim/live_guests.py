@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import NamedStep, Subscribe, Unsubscribe
+from mesh.lab.steps import Subscribe, Unsubscribe
 from mesh.operate.interest.propagation import laggards
 from tests.sim.controls import random_filter
 from tests.sim.interplay import Phase, owed
@@ -88,17 +88,17 @@ class Guests:
         there = [one for one in self.here if (one.wish.node, one.wish.endpoint) == (node, name)]
         if there:
             wish = there[0].wish
-            self._do("unsubscribe", Unsubscribe(node=node, endpoint=name, filter=wish.filter))
+            self._do(Unsubscribe(node=node, endpoint=name, filter=wish.filter))
             there[0].left_ms = self.backend.now_ms()
         else:
             wish = Subscribe(node=node, endpoint=name, filter=random_filter(self.rng))
             if name == QUEUE:
                 wish = wish.model_copy(update={"kind": "queue", "policy": "any"})
-            self._do("subscribe", wish)
+            self._do(wish)
             self.all.append(Guest(wish))
 
-    def _do(self, word: str, step: Subscribe | Unsubscribe) -> None:
-        run_step(self.driver, 0, NamedStep(word, step))
+    def _do(self, step: Subscribe | Unsubscribe) -> None:
+        run_step(self.driver, 0, step)
 
     def _look(self) -> None:
         new = [guest for guest in self.here if guest.known_ms is None]

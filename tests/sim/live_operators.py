@@ -11,7 +11,7 @@ from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.play import run_step
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Apply, NamedStep
+from mesh.lab.steps import Apply
 from mesh.operate.changes.begin import abort_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
 from mesh.operate.changes.driver import ChangeContext
@@ -49,7 +49,7 @@ class Operator:
             if not left:
                 self.mend()
             try:
-                run_step(self.driver, number, NamedStep("apply", Apply(timeout=timeout_s)))
+                run_step(self.driver, number, Apply(timeout=timeout_s))
             except StepFailedError as error:
                 if "would be deleted" in str(error):
                     return False

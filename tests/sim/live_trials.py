@@ -21,7 +21,7 @@ from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, NamedStep, NodeStep, Publish, Settle, Slow, Step, Subscribe
+from mesh.lab.steps import Drain, Kill, Publish, Settle, Slow, Start, Step, Subscribe
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import SUBJECT_HEADER
@@ -121,8 +121,8 @@ class Trial:
     def run(self) -> None:
         """Run it, and judge what came of it."""
         for wish in self.wishes:
-            self._do("subscribe", wish)
-        self._do("settle", Settle())
+            self._do(wish)
+        self._do(Settle())
         self.backend.accompany([self._break, self._publish, self._die, self._consume, self._visit])
         self.most = self.rng.choice([0, 0, 2, 10])
         self._let_break(self.most)
@@ -131,14 +131,14 @@ class Trial:
             if not self._change(number):
                 break
             self._recover()
-            self._do("settle", Settle())
+            self._do(Settle())
             self.first = number
             self._let_break(self.most)
             self._rest(self.rng.choice([300, 800]))
         self._recover()
         self.backend.part()
-        self._do("settle", Settle())
-        self._do("drain", Drain())
+        self._do(Settle())
+        self._do(Drain())
         if self.guests is not None and self.consumption is None:
             self._assert_links()
         if self.consumption is not None:
@@ -148,8 +148,8 @@ class Trial:
 
     # -- what happens -------------------------------------------------------------------------
 
-    def _do(self, word: str, step: Step, number: int = 0) -> None:
-        run_step(self.driver, number, NamedStep(word, step))
+    def _do(self, step: Step, number: int = 0) -> None:
+        run_step(self.driver, number, step)
 
     def _rest(self, ms: int) -> None:
         until = self.backend.now_ms() + ms
@@ -161,7 +161,7 @@ class Trial:
         links = self.driver.topology.links
         late = [link for link in links if self.rng.random() < self.rng.choice([0, 0.5])]
         for link in late:
-            self._do("slow", Slow(link=list(link.ends), delay_ms=self.rng.choice([500, 2_000])))
+            self._do(Slow(link=list(link.ends), delay_ms=self.rng.choice([500, 2_000])))
         since = self.backend.now_ms() - ON_ITS_WAY_MS
         self.last = number
         self.sent = [replace(one, last=number) if one.at_ms > since else one for one in self.sent]
@@ -171,7 +171,7 @@ class Trial:
             return False  # something waits unread in a topic that would go
         for link in late:
             if link in self.driver.topology.links:
-                self._do("slow", Slow(link=list(link.ends), delay_ms=0))
+                self._do(Slow(link=list(link.ends), delay_ms=0))
         return True
 
     def _nodes(self) -> list[str]:
@@ -223,12 +223,12 @@ class Trial:
         for node in [node for node, until in self.down.items() if until <= now_ms]:
             del self.down[node]
             if node in self.driver.topology.nodes:
-                self._do("start", NodeStep(node=node))
+                self._do(Start(node=node))
         up = [node for node in self._nodes() if node not in self.down]
         if up and self.kills and self.rng.random() < KILLED:
             self.kills -= 1
             node = self.rng.choice(up)
-            self._do("kill", NodeStep(node=node))
+            self._do(Kill(node=node))
             self.down[node] = now_ms + self.rng.choice([50, 300, 1_500])
 
     def _away(self) -> Sequence[str]:
@@ -274,7 +274,7 @@ class Trial:
         begun = len(self.sent)
         while len(self.sent) < begun + 5:
             self._publish()
-        self._do("drain", Drain())
+        self._do(Drain())
         wanted = Counter[str]()
         for one in self.sent[begun:]:
             wanted.update(list(owed(phase, one.message).links))

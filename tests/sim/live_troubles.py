@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import BrokerStep, Clock, NodeStep
+from mesh.lab.steps import Clock, Cut, Heal, KillBroker, Pause, Resume, StartBroker
 
 SHARE = 0.03
 """Share of 50 ms in which something breaks."""
@@ -91,8 +91,8 @@ class Troubles:
         if (ends := self._link(nodes)) is None or ("cut", *ends) in self.mending:
             return
         faults = self.driver.faults
-        faults.link("cut", ends)
-        self._lasts(("cut", *ends), lambda: faults.link("heal", ends))
+        faults.run(Cut(link=ends))
+        self._lasts(("cut", *ends), lambda: faults.run(Heal(link=ends)))
 
     def _disable(self, nodes: Sequence[str], _: Sequence[str]) -> None:
         if not self.steady or self.away:
@@ -110,12 +110,12 @@ class Troubles:
             return
         faults = self.driver.faults
         faults.is_hasty = True
-        faults.broker("kill_broker", BrokerStep(kafka=name))
+        faults.run(KillBroker(kafka=name))
         self._lasts(("kafka", name), lambda: self._bring_back(name))
 
     def _bring_back(self, name: str) -> None:
         if name in self.driver.topology.kafka:
-            self.driver.faults.broker("start_broker", BrokerStep(kafka=name))
+            self.driver.faults.run(StartBroker(kafka=name))
         else:  # the change that brought it has gone back, and is asked for again some day
             self.backend.kafka[name].available = True
 
@@ -124,16 +124,14 @@ class Troubles:
         serving = [node for node in up if node in faults.serving()]
         if not serving:
             return
-        step = NodeStep(node=self.rng.choice(serving))
-        faults.node("pause", step)
-        self._lasts(("pause", step.node), lambda: self._resume(step))
+        node = self.rng.choice(serving)
+        faults.run(Pause(node=node))
+        self._lasts(("pause", node), lambda: self._resume(node))
 
-    def _resume(self, step: NodeStep) -> None:
-        if (
-            step.node in self.driver.faults.running
-            and step.node not in self.driver.faults.serving()
-        ):
-            self.driver.faults.node("resume", step)
+    def _resume(self, node: str) -> None:
+        faults = self.driver.faults
+        if node in faults.running and node not in faults.serving():
+            faults.run(Resume(node=node))
 
     def _clock(self, _: Sequence[str], up: Sequence[str]) -> None:
         if up:

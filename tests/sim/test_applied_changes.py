@@ -16,7 +16,7 @@ from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Apply, Drain, LinkStep, NamedStep, Settle, Slow, Subscribe
+from mesh.lab.steps import Apply, Drain, Heal, Settle, Slow, Subscribe
 from mesh.lab.tally import Tally
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import SUBJECT_HEADER
@@ -123,24 +123,24 @@ def try_changes(seed: int, rng: random.Random, topologies: Sequence[Topology]) -
         },
     )
     for node in before.nodes:
-        run_step(driver, 0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
-    run_step(driver, 0, NamedStep("settle", Settle()))
+        run_step(driver, 0, Subscribe(node=node, endpoint="s", filter=">"))
+    run_step(driver, 0, Settle())
     late = [list(link.ends) for link in before.links if rng.random() < 0.5]
     for link in late:  # so that much is on its way when nodes hold
-        run_step(driver, 0, NamedStep("slow", Slow(link=link, delay_ms=3_000)))
+        run_step(driver, 0, Slow(link=link, delay_ms=3_000))
     load = Load(before, backend)
     backend.accompany([load.publish])
     paths = [paths_of(one) for one in topologies]
     for number, (old, new) in enumerate(pairwise(paths)):
-        outcome = run_step(driver, number, NamedStep("apply", Apply(timeout=120)))
+        outcome = run_step(driver, number, Apply(timeout=120))
         if any(new.get(pair) != way for pair, way in old.items()):
             assert outcome["pauses_ms"]
     soon = dict(load.published)
     for link in late:
-        run_step(driver, 0, NamedStep("heal", LinkStep(link=link)))
-    run_step(driver, 0, NamedStep("settle", Settle()))
+        run_step(driver, 0, Heal(link=link))
+    run_step(driver, 0, Settle())
     backend.part()
-    run_step(driver, 0, NamedStep("drain", Drain()))
+    run_step(driver, 0, Drain())
     for node in before.nodes:
         tally = driver.tally.endpoints[f"{node}/s"]
         assert (tally.count - tally.distinct, tally.disordered) == (0, 0)

@@ -15,12 +15,14 @@ from mesh.lab.proposals import Mesh, Proposal
 from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import (
     Apply,
+    Cut,
     Drain,
-    LinkStep,
-    NamedStep,
-    NodeStep,
+    Heal,
+    Kill,
     Publish,
     Settle,
+    Start,
+    Step,
     Subscribe,
     Unsubscribe,
 )
@@ -70,28 +72,28 @@ def try_change_in_a_cut(seed: int, wanting: int) -> str:
     assert isinstance(backend, SimulatedBackend)
     wants = sorted(rng.sample(sorted(before.nodes), min(wanting, len(before.nodes))))
     for node in wants:
-        run_step(driver, 0, NamedStep("subscribe", Subscribe(node=node, endpoint="s", filter=">")))
-    run_step(driver, 0, NamedStep("settle", Settle()))
+        run_step(driver, 0, Subscribe(node=node, endpoint="s", filter=">"))
+    run_step(driver, 0, Settle())
     load = Load(before, backend)
     backend.accompany([load.publish])
-    cut = LinkStep(link=list(rng.choice(before.links).ends))
-    run_step(driver, 0, NamedStep("cut", cut))
+    link = list(rng.choice(before.links).ends)
+    run_step(driver, 0, Cut(link=link))
     wait(driver, DOWN_MS)
     try:
-        run_step(driver, 1, NamedStep("apply", Apply(timeout=30)))
+        run_step(driver, 1, Apply(timeout=30))
         ended = "in force"
     except StepFailedError as error:
         is_refused = "nothing was changed" in str(error) or "unread" in str(error)
         ended = "refused" if is_refused else "stuck"
     wait(driver, 2_000)
-    if list(cut.link) in [list(link.ends) for link in driver.topology.links]:
-        run_step(driver, 0, NamedStep("heal", cut))
+    if link in [list(one.ends) for one in driver.topology.links]:
+        run_step(driver, 0, Heal(link=link))
     if ended == "stuck":  # what waited on the link has come by now
-        run_step(driver, 1, NamedStep("apply", Apply(timeout=120)))
+        run_step(driver, 1, Apply(timeout=120))
     wait(driver, 5_000)
     backend.part()
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep("drain", Drain()))
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, Drain())
     joined = paths_of(before).keys() & paths_of(driver.topology).keys()
     for node in wants:
         tally = driver.tally.endpoints[f"{node}/s"]
@@ -128,14 +130,14 @@ def mesh(*links: str) -> Topology:
 def test_no_walk_moves_to_a_link_that_is_down() -> None:
     """m would not hear that q is behind a by then, and drop what it publishes. Spec: K28."""
     driver = driven(mesh("a-m", "b-m", "b-q"), mesh("a-m", "b-m", "a-q"), seed=1)
-    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, Subscribe(node="q", endpoint="s", filter=">"))
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, Cut(link=["a", "m"]))
     wait(driver, 4_000)  # nobody calls the link down yet, and nobody holds before that is known
     with pytest.raises(StepFailedError, match=r"nothing was changed: link a-m is down.*mend it"):
-        run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
-    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
-    run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
+        run_step(driver, 1, Apply(timeout=20))
+    run_step(driver, 0, Heal(link=["a", "m"]))
+    run_step(driver, 1, Apply(timeout=20))
 
 
 def test_no_link_that_is_down_becomes_another_one() -> None:
@@ -145,17 +147,17 @@ def test_no_link_that_is_down_becomes_another_one() -> None:
     links = tuple(replace(link, zone="Y") for link in zone.links)
     other = replace(zone, name="Y", kind=ZoneKind.ONE_HOP, links=links)
     driver = driven(first, replace(first, zones={"Y": other}), seed=1)
-    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="a", endpoint="s", filter=">")))
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, Subscribe(node="a", endpoint="s", filter=">"))
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, Cut(link=["a", "m"]))
     wait(driver, 4_000)  # nobody calls the link down yet
     with pytest.raises(StepFailedError, match=r"nothing was changed: link a-m is down.*mend it"):
-        run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
-    run_step(driver, 0, NamedStep("publish", Publish(node="m", subject="x", count=3)))
-    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
-    run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
-    run_step(driver, 0, NamedStep("publish", Publish(node="m", subject="x", count=2)))
-    run_step(driver, 0, NamedStep("drain", Drain()))
+        run_step(driver, 1, Apply(timeout=20))
+    run_step(driver, 0, Publish(node="m", subject="x", count=3))
+    run_step(driver, 0, Heal(link=["a", "m"]))
+    run_step(driver, 1, Apply(timeout=20))
+    run_step(driver, 0, Publish(node="m", subject="x", count=2))
+    run_step(driver, 0, Drain())
     assert driver.tally.endpoints["a/s"].distinct == 5
 
 
@@ -165,45 +167,48 @@ def test_what_is_withdrawn_and_offered_again_meanwhile_is_never_missed(
 ) -> None:
     """a withdraws what q wants, and offers it again for b; m reads the one, and then the other."""
     driver = driven(mesh("a-b", "a-m", "a-q"), mesh("a-b", "a-m", "b-q"), seed)
-    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, Subscribe(node="q", endpoint="s", filter=">"))
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, Cut(link=["a", "m"]))
     wait(driver, DOWN_MS)
-    run_step(driver, 1, NamedStep("apply", Apply(timeout=30)))
+    run_step(driver, 1, Apply(timeout=30))
     assert isinstance(driver.backend, SimulatedBackend)
     load = Load(driver.topology, driver.backend)
     driver.backend.accompany([load.publish])
     wait(driver, 1_000)
     monkeypatch.setattr(intake, "READ_LIMIT", 1)  # brokers end a fetch wherever they like
-    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, Heal(link=["a", "m"]))
     wait(driver, 5_000)
     monkeypatch.undo()
     driver.backend.part()
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep("drain", Drain()))
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, Drain())
     assert driver.tally.endpoints["q/s"].distinct == sum(load.published.values())
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("fault", "end"), [("cut", "heal"), ("kill", "start")])
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [(Cut(link=["a", "b"]), Heal(link=["a", "b"])), (Kill(node="b"), Start(node="b"))],
+    ids=lambda step: step.word,
+)
 def test_a_withdrawal_is_acknowledged_only_once_nothing_crosses_any_more(
-    seed: int, fault: str, end: str
+    seed: int, fault: Step, end: Step
 ) -> None:
     """q wants nothing more while b is not heard; behind the next settle nothing is sent to b.
 
     Spec: K24, lab.md 1 (settle).
     """
     driver = driven(mesh("a-b", "b-q"), mesh("a-b", "b-q"), seed)
-    steps = {"cut": LinkStep(link=["a", "b"]), "kill": NodeStep(node="b")}
-    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep(fault, steps[fault]))
-    run_step(driver, 0, NamedStep("unsubscribe", Unsubscribe(node="q", endpoint="s", filter=">")))
+    run_step(driver, 0, Subscribe(node="q", endpoint="s", filter=">"))
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, fault)
+    run_step(driver, 0, Unsubscribe(node="q", endpoint="s", filter=">"))
     wait(driver, DOWN_MS)
-    run_step(driver, 0, NamedStep(end, steps[fault]))
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep("publish", Publish(node="a", subject="x", count=3)))
-    run_step(driver, 0, NamedStep("drain", Drain()))
+    run_step(driver, 0, end)
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, Publish(node="a", subject="x", count=3))
+    run_step(driver, 0, Drain())
     driver.tally.refresh()
     assert driver.tally.links["a->b"].messages == 0
 
@@ -211,16 +216,16 @@ def test_a_withdrawal_is_acknowledged_only_once_nothing_crosses_any_more(
 def test_what_has_to_drain_over_a_link_that_is_down_keeps_a_change_from_beginning() -> None:
     """Spec: K28."""
     driver = driven(mesh("a-b", "a-m", "b-q"), mesh("a-b", "a-m", "a-q"), seed=1)
-    run_step(driver, 0, NamedStep("subscribe", Subscribe(node="q", endpoint="s", filter=">")))
-    run_step(driver, 0, NamedStep("settle", Settle()))
-    run_step(driver, 0, NamedStep("cut", LinkStep(link=["a", "m"])))
+    run_step(driver, 0, Subscribe(node="q", endpoint="s", filter=">"))
+    run_step(driver, 0, Settle())
+    run_step(driver, 0, Cut(link=["a", "m"]))
     wait(driver, DOWN_MS)
-    run_step(driver, 0, NamedStep("publish", Publish(node="m", subject="x", count=3)))
+    run_step(driver, 0, Publish(node="m", subject="x", count=3))
     wait(driver, 1_000)
     with pytest.raises(StepFailedError, match="a has to read 3 records of m before walks move"):
-        run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
-    run_step(driver, 0, NamedStep("publish", Publish(node="q", subject="x", count=2)))
-    run_step(driver, 0, NamedStep("heal", LinkStep(link=["a", "m"])))
-    run_step(driver, 1, NamedStep("apply", Apply(timeout=20)))
-    run_step(driver, 0, NamedStep("drain", Drain()))
+        run_step(driver, 1, Apply(timeout=20))
+    run_step(driver, 0, Publish(node="q", subject="x", count=2))
+    run_step(driver, 0, Heal(link=["a", "m"]))
+    run_step(driver, 1, Apply(timeout=20))
+    run_step(driver, 0, Drain())
     assert driver.tally.endpoints["q/s"].distinct == 5

@@ -20,7 +20,7 @@ from mesh.lab.proposals import Mesh, propose
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
+from mesh.lab.steps import Apply, Drain, Publish, Settle, Step, Subscribe
 from tests.sim.controls import Controls, Rules, random_controls, random_filter, random_subject
 from tests.sim.meshes import naive_matches, random_legal_topology
 
@@ -46,15 +46,15 @@ def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Cont
     spec = {**topology_spec(drawn), "interest": phases[0]}
     topology = topology_from_mapping(spec)
     mesh = Mesh(spec=spec, topology=topology)
-    steps = [NamedStep("subscribe", wish) for wish in wishes.values()]
+    steps = list[Step](wishes.values())
     proposals = {}
     for number, controls in enumerate(phases):
         if number:
             proposal = propose(mesh, {"interest": controls}, dotted)
             assert proposal.mesh is not None
             mesh, proposals[len(steps)] = proposal.mesh, proposal
-            steps.append(NamedStep("apply", Apply()))
-        steps.append(NamedStep("settle", Settle()))
+            steps.append(Apply())
+        steps.append(Settle())
         for _ in range(rng.randint(6, 12)):
             message = Publish(
                 node=rng.choice(nodes),
@@ -62,8 +62,8 @@ def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Cont
                 count=rng.randint(1, 4),
                 key=rng.choice([None, "k1"]),
             )
-            steps.append(NamedStep("publish", message))
-        steps.append(NamedStep("drain", Drain()))
+            steps.append(message)
+        steps.append(Drain())
     scenario = Scenario(
         name=f"controls-{seed}",
         seed=seed,
@@ -77,7 +77,7 @@ def random_scenario(seed: int, *, changes: int = 0) -> tuple[Scenario, list[Cont
 
 def expected(scenario: Scenario, phases: Sequence[Controls]) -> tuple[Counter[str], Counter[str]]:
     """Return messages per link, and per endpoint."""
-    wishes = [named.step for named in scenario.steps if isinstance(named.step, Subscribe)]
+    wishes = [named for named in scenario.steps if isinstance(named, Subscribe)]
     exported: dict[str, list[str]] = {}
     for wish in wishes:
         if not wish.noexport:
@@ -88,7 +88,7 @@ def expected(scenario: Scenario, phases: Sequence[Controls]) -> tuple[Counter[st
     for named in scenario.steps:
         if named.word == "settle":
             rules = Rules(scenario.topology, next(controls))
-        message = named.step
+        message = named
         if not isinstance(message, Publish):
             continue
         copies = rules.copies(message.node, message.subject, exported)

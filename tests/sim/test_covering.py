@@ -12,7 +12,7 @@ import pytest
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Step, Subscribe, Unsubscribe
+from mesh.lab.steps import Drain, Publish, Settle, Step, Subscribe, Unsubscribe
 from tests.sim.drawn import random_filter, random_subject
 from tests.sim.meshes import random_legal_topology
 
@@ -21,28 +21,28 @@ def scenario_of(seed: int) -> Scenario:
     """Subscriptions come and go, wide and narrow, of both classes; after each, messages."""
     rng = random.Random(seed)
     topology = random_legal_topology(rng, lanes_max=2, joined=seed % 3 == 0)
-    nodes, steps = sorted(topology.nodes), list[NamedStep]()
+    nodes, steps = sorted(topology.nodes), list[Step]()
     wishes: list[Subscribe] = []
 
-    def add(word: str, step: Step) -> None:
-        steps.append(NamedStep(word, step))
+    def add(step: Step) -> None:
+        steps.append(step)
 
     for _ in range(4):
         for wish in rng.sample(wishes, len(wishes) // 2):
             wishes.remove(wish)
             gone = {"node": wish.node, "endpoint": wish.endpoint, "filter": wish.filter}
-            add("unsubscribe", Unsubscribe.model_validate(gone))
+            add(Unsubscribe.model_validate(gone))
         for _ in range(rng.randint(2, 6)):
             class_ = rng.choice(["guaranteed", "guaranteed", "direct"])
             filter_ = rng.choice([">", "a/>", "*/>", random_filter(rng), random_filter(rng)])
             wanted = {"node": rng.choice(nodes), "endpoint": class_, "filter": filter_}
             wish = Subscribe.model_validate({**wanted, "class": class_})
             wishes.append(wish)
-            add("subscribe", wish)
-        add("settle", Settle())
+            add(wish)
+        add(Settle())
         for _ in range(3):
-            add("publish", Publish(node=rng.choice(nodes), subject=random_subject(rng), count=2))
-        add("drain", Drain())
+            add(Publish(node=rng.choice(nodes), subject=random_subject(rng), count=2))
+        add(Drain())
     return Scenario(
         name=f"covering-{seed}", seed=seed, audit=False, topology=topology, steps=tuple(steps)
     )

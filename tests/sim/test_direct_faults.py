@@ -8,7 +8,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, NamedStep, NodeStep, Publish, Settle, Subscribe
+from mesh.lab.steps import Drain, Kill, Publish, Settle, Start, Subscribe
 
 CHAIN = {
     "kafka": {"k": {}},
@@ -21,24 +21,22 @@ def scenario(seed: int) -> Scenario:
     """Publish at a, where an endpoint waits too, and kill a before it can commit."""
     rng = random.Random(seed)
     steps = [
-        NamedStep(
-            "subscribe", Subscribe(node="a", endpoint="s", filter=">", **{"class": "direct"})
-        ),
-        NamedStep("settle", Settle()),
+        Subscribe(node="a", endpoint="s", filter=">", **{"class": "direct"}),
+        Settle(),
     ]
     for _ in range(4):
         for _ in range(rng.randint(1, 3)):
             count = rng.choice([1, 3, 40])
             message = Publish(node="a", subject="x", count=count, **{"class": "direct"})
-            steps.append(NamedStep("publish", message))
+            steps.append(message)
             if rng.random() < 0.5:
-                steps.append(NamedStep("drain", Drain()))
-        steps.append(NamedStep("kill", NodeStep(node="a")))
+                steps.append(Drain())
+        steps.append(Kill(node="a"))
         message = Publish(node="a", subject="x", count=rng.randint(1, 5), **{"class": "direct"})
-        steps.append(NamedStep("publish", message))
-        steps.append(NamedStep("start", NodeStep(node="a")))
-        steps.append(NamedStep("settle", Settle()))
-    steps.append(NamedStep("drain", Drain()))
+        steps.append(message)
+        steps.append(Start(node="a"))
+        steps.append(Settle())
+    steps.append(Drain())
     topology = topology_from_mapping(CHAIN)
     return Scenario(name="direct", seed=seed, audit=False, topology=topology, steps=tuple(steps))
 
@@ -55,7 +53,7 @@ def test_nothing_comes_twice_and_counted_losses_are_not_missing() -> None:
         assert result["ok"], result["steps"]
         endpoint = result["endpoints"]["a/s"]
         assert (endpoint["duplicates"], endpoint["disordered"]) == (0, 0)
-        sent = [one.step for one in made.steps if isinstance(one.step, Publish)]
+        sent = [one for one in made.steps if isinstance(one, Publish)]
         lost += sum(message.count for message in sent) - endpoint["count"]
         assert endpoint["missing"] == 0
     assert lost

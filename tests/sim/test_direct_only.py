@@ -18,7 +18,7 @@ from mesh.lab.proposals import Mesh, propose
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Apply, Drain, NamedStep, Publish, Settle, Subscribe
+from mesh.lab.steps import Apply, Drain, Publish, Settle, Subscribe
 from mesh.model.topology import Topology
 from tests.sim.controls import random_filter, random_subject
 from tests.sim.meshes import Way, naive_copies, naive_matches, random_legal_topology
@@ -50,7 +50,7 @@ def random_scenario(seed: int) -> tuple[Scenario, list[Marks]]:
     for _ in range(rng.randint(4, 8)):
         node, endpoint, filter_ = rng.choice(nodes), f"e{rng.randrange(3)}", random_filter(rng)
         wishes[node, endpoint, filter_] = {"node": node, "endpoint": endpoint, "filter": filter_}
-    steps += [NamedStep("subscribe", Subscribe.model_validate(one)) for one in wishes.values()]
+    steps += [Subscribe.model_validate(one) for one in wishes.values()]
     for number, marks in enumerate(phases):
         zones = {name: {"directOnly": mark} for name, mark in marks.items()}
         proposal = propose(mesh, {"zones": zones}, dotted)
@@ -58,10 +58,10 @@ def random_scenario(seed: int) -> tuple[Scenario, list[Marks]]:
         mesh = proposal.mesh
         if number:
             proposals[len(steps)] = proposal
-            steps.append(NamedStep("apply", Apply()))
+            steps.append(Apply())
         else:
             first_topology = mesh.topology
-        steps.append(NamedStep("settle", Settle()))
+        steps.append(Settle())
         for _ in range(rng.randint(6, 10)):
             message = {
                 "node": rng.choice(nodes),
@@ -69,8 +69,8 @@ def random_scenario(seed: int) -> tuple[Scenario, list[Marks]]:
                 "count": rng.randint(1, 4),
                 "class": rng.choice(["guaranteed", "guaranteed", "direct"]),
             }
-            steps.append(NamedStep("publish", Publish.model_validate(message)))
-        steps.append(NamedStep("drain", Drain()))
+            steps.append(Publish.model_validate(message))
+        steps.append(Drain())
     scenario = Scenario(
         name=f"direct-only-{seed}",
         seed=seed,
@@ -91,7 +91,7 @@ def crosses(topology: Topology, way: Way, marks: Marks) -> bool:
 
 def expected(scenario: Scenario, phases: Sequence[Marks]) -> tuple[Counter[str], Counter[str]]:
     """Return messages per link, and per endpoint."""
-    wishes = [named.step for named in scenario.steps if isinstance(named.step, Subscribe)]
+    wishes = [named for named in scenario.steps if isinstance(named, Subscribe)]
     wanted: dict[str, list[str]] = {}
     for wish in wishes:
         wanted.setdefault(wish.node, []).append(wish.filter)
@@ -102,7 +102,7 @@ def expected(scenario: Scenario, phases: Sequence[Marks]) -> tuple[Counter[str],
     for named in scenario.steps:
         if named.word == "settle":
             marks = next(later)
-        message = named.step
+        message = named
         if not isinstance(message, Publish):
             continue
         copies = {

@@ -9,7 +9,7 @@ import pytest
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, LinkStep, NamedStep, NodeStep, Publish, Settle
+from mesh.lab.steps import Cut, Drain, Heal, Kill, Publish, Settle, Start, Stop
 from tests.sim.drawn import expected, random_scenario, random_subject
 from tests.sim.meshes import random_legal_topology
 
@@ -35,26 +35,26 @@ def with_faults(calm: Scenario, rng: random.Random) -> Scenario:
                 count=rng.randint(1, 5),
                 key=rng.choice([None, "k1"]),
             )
-            steps.append(NamedStep("publish", message))
+            steps.append(message)
         elif move in ("kill", "stop") and (up := [n for n in nodes if n not in down]):
             node = rng.choice(up)
             down.add(node)
-            steps.append(NamedStep(move, NodeStep(node=node)))
+            steps.append(Kill(node=node) if move == "kill" else Stop(node=node))
         elif move == "start" and down:
             node = rng.choice(sorted(down))
             down.discard(node)
-            steps.append(NamedStep("start", NodeStep(node=node)))
+            steps.append(Start(node=node))
         elif move == "cut":
             link = rng.choice(topology.links)
             cut.add(link.ends)
-            steps.append(NamedStep("cut", LinkStep(link=list(link.ends))))
+            steps.append(Cut(link=list(link.ends)))
         elif move == "heal" and cut:
             ends = rng.choice(sorted(cut))
             cut.discard(ends)
-            steps.append(NamedStep("heal", LinkStep(link=list(ends))))
-    steps += [NamedStep("heal", LinkStep(link=list(ends))) for ends in sorted(cut)]
-    steps += [NamedStep("start", NodeStep(node=node)) for node in sorted(down)]
-    steps += [NamedStep("settle", Settle()), NamedStep("drain", Drain())]
+            steps.append(Heal(link=list(ends)))
+    steps += [Heal(link=list(ends)) for ends in sorted(cut)]
+    steps += [Start(node=node) for node in sorted(down)]
+    steps += [Settle(), Drain()]
     return Scenario(
         name=f"faults-{seed}", seed=seed, audit=False, topology=topology, steps=tuple(steps)
     )

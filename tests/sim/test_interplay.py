@@ -15,7 +15,7 @@ import pytest
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Subscribe
+from mesh.lab.steps import Drain, Publish, Settle, Step, Subscribe
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.node.converged_interest import converged_interest
@@ -45,10 +45,10 @@ def assert_exact(
     for named in scenario.steps:
         if named.word == "apply":
             phase = next(left)
-        if isinstance(named.step, Publish):
-            found = owed(phase, named.step)
+        if isinstance(named, Publish):
+            found = owed(phase, named)
             for counts, names in ((must, found.must), (may, found.may), (links, found.links)):
-                counts.update(dict.fromkeys(names, named.step.count))
+                counts.update(dict.fromkeys(names, named.count))
     for name, one in result["endpoints"].items():
         assert must[name] <= one["count"] <= must[name] + may[name], (name, one, must, may)
         assert one["count"] == one["distinct"], name
@@ -68,7 +68,7 @@ def assert_explained(scenario: Scenario, phase: Phase) -> None:
         asked = Subscription(kind, policy=wish.policy, noexport=wish.noexport)
         wanted.setdefault(wish.node, {})[key] = asked
     known = converged_interest(phase.topology, wanted)
-    for message in [one.step for one in scenario.steps if isinstance(one.step, Publish)]:
+    for message in [one for one in scenario.steps if isinstance(one, Publish)]:
         told = explain(
             phase.topology,
             known,
@@ -112,7 +112,7 @@ def test_nodes_that_die_lose_and_double_nothing_of_it(seed: int) -> None:
 def test_frames_that_vanish_are_sent_again_by_the_same_rules(seed: int) -> None:
     """Spec: K20, K11, DESIGN 6, EMS-14."""
     scenario, phases = random_interplay(seed, losses=True)
-    counts = [one.step.count for one in scenario.steps if isinstance(one.step, Publish)]
+    counts = [one.count for one in scenario.steps if isinstance(one, Publish)]
     assert_exact(
         scenario, phases, LosingBackend(scenario, sum(counts[: len(counts) // 2])), once=False
     )
@@ -137,14 +137,14 @@ def test_a_client_subject_ends_where_a_selector_refuses_it_and_the_address_goes_
     channels = [Subscribe(node=node, endpoint="e0", filter=">") for node in "bcd"]
     queue = Subscribe(node="d", endpoint="q2", filter=">", kind="queue", policy="any")
     phase = Phase(spec, [*channels, queue])
-    steps = [NamedStep("subscribe", wish) for wish in phase.wishes]
-    steps.append(NamedStep("settle", Settle()))
+    steps = list[Step](phase.wishes)
+    steps.append(Settle())
     for subject in "bab":
         message = Publish(
             node="a", subject=subject, count=2, headers={"k": str("ba".index(subject))}
         )
-        steps.append(NamedStep("publish", message))
-    steps.append(NamedStep("drain", Drain()))
+        steps.append(message)
+    steps.append(Drain())
     scenario = Scenario(
         name="apart", seed=1, audit=False, topology=phase.topology, steps=tuple(steps)
     )

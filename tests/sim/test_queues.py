@@ -13,12 +13,14 @@ from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import (
+    Cut,
     Drain,
-    LinkStep,
-    NamedStep,
-    NodeStep,
+    Heal,
+    Kill,
     Publish,
     Settle,
+    Start,
+    Step,
     Subscribe,
     Unsubscribe,
 )
@@ -73,8 +75,8 @@ def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]
         # Few members would ever match the same message by filters drawn at random.
         filter_ = rng.choice([">", "a/>", "*", "*/*", random_filter(rng)])
         wishes.append(Subscribe.model_validate({**wish, "filter": filter_}))
-    steps = [NamedStep("subscribe", wish) for wish in wishes]
-    steps.append(NamedStep("settle", Settle()))
+    steps = list[Step](wishes)
+    steps.append(Settle())
     for _ in range(rng.randint(3, 10)):
         message = {
             "node": rng.choice(nodes),
@@ -83,8 +85,8 @@ def random_queues(seed: int, *, joined: bool) -> tuple[Scenario, dict[str, str]]
             "key": rng.choice([None, "k"]),
             "class": rng.choice(["guaranteed", "guaranteed", "direct"]),
         }
-        steps.append(NamedStep("publish", Publish.model_validate(message)))
-    steps.append(NamedStep("drain", Drain()))
+        steps.append(Publish.model_validate(message))
+    steps.append(Drain())
     scenario = Scenario(
         name=f"queues-{seed}", seed=seed, audit=False, topology=topology, steps=tuple(steps)
     )
@@ -95,9 +97,9 @@ def expected(scenario: Scenario, policies: dict[str, str]) -> Counts:
     """Return what must happen, straight from the words of DESIGN 6, DMR-9, EMS-12 and UM-7."""
     counts = Counts()
     topology = scenario.topology
-    wishes = [named.step for named in scenario.steps if isinstance(named.step, Subscribe)]
+    wishes = [named for named in scenario.steps if isinstance(named, Subscribe)]
     for named in scenario.steps:
-        message = named.step
+        message = named
         if not isinstance(message, Publish):
             continue
         matching = {
@@ -210,14 +212,11 @@ def test_what_a_proxy_cannot_send_home_is_counted() -> None:
     )
     asked = {"endpoint": "q", "filter": ">", "kind": "queue"}
     steps = [
-        *(
-            NamedStep("subscribe", Subscribe.model_validate({**asked, "node": node}))
-            for node in "rpt"
-        ),
-        NamedStep("settle", Settle()),
-        NamedStep("publish", Publish(node="t", subject="x", count=4)),
-        NamedStep("publish", Publish(node="p", subject="x", count=3)),
-        NamedStep("drain", Drain()),
+        *(Subscribe.model_validate({**asked, "node": node}) for node in "rpt"),
+        Settle(),
+        Publish(node="t", subject="x", count=4),
+        Publish(node="p", subject="x", count=3),
+        Drain(),
     ]
     scenario = Scenario(name="far", seed=1, audit=False, topology=topology, steps=tuple(steps))
     backend = SimulatedBackend(topology, 1)
@@ -245,20 +244,19 @@ def test_copies_for_a_queue_that_left_come_or_are_counted(is_forgotten: bool) ->
         }
     )
     wish = {"node": "b", "endpoint": "q", "filter": ">", "kind": "queue", "policy": "any"}
-    cut = LinkStep(link=["a", "b"])
     steps = [
-        NamedStep("subscribe", Subscribe.model_validate(wish)),
-        NamedStep("settle", Settle()),
-        NamedStep("cut", cut),
-        NamedStep("publish", Publish(node="a", subject="x", count=4)),
-        NamedStep("drain", Drain()),
-        NamedStep("unsubscribe", Unsubscribe(node="b", endpoint="q", filter=">")),
-        NamedStep("settle", Settle()),
-        NamedStep("kill", NodeStep(node="b")),
-        NamedStep("start", NodeStep(node="b")),
-        NamedStep("heal", cut),
-        NamedStep("settle", Settle()),
-        NamedStep("drain", Drain()),
+        Subscribe.model_validate(wish),
+        Settle(),
+        Cut(link=["a", "b"]),
+        Publish(node="a", subject="x", count=4),
+        Drain(),
+        Unsubscribe(node="b", endpoint="q", filter=">"),
+        Settle(),
+        Kill(node="b"),
+        Start(node="b"),
+        Heal(link=["a", "b"]),
+        Settle(),
+        Drain(),
     ]
     scenario = Scenario(name="left", seed=1, audit=False, topology=topology, steps=tuple(steps))
     backend = Forgetful(topology, 1) if is_forgotten else SimulatedBackend(topology, 1)

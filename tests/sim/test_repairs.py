@@ -10,7 +10,7 @@ from mesh.lab.backend import PAUSE_S
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, NamedStep, Publish
+from mesh.lab.steps import Drain, Publish
 from tests.sim.drawn import expected, random_scenario, random_subject
 
 LOSING = (1, 3, 6, 7, 8, 9, 18, 20, 21, 26, 29, 31, 32, 34, 35, 39, 41, 42, 45, 47)
@@ -72,13 +72,13 @@ def losing_scenario(seed: int) -> tuple[Scenario, int]:
         message = Publish(
             node=rng.choice(nodes), subject=random_subject(rng), count=rng.randint(1, 9)
         )
-        steps += [NamedStep("publish", message), NamedStep("drain", Drain())]
-    sent = [step.step for step in steps if isinstance(step.step, Publish)]
+        steps += [message, Drain()]
+    sent = [step for step in steps if isinstance(step, Publish)]
     for node, subject in dict.fromkeys((one.node, one.subject) for one in sent):
         partitions = calm.topology.nodes[node].partitions
         message = Publish(node=node, subject=subject, count=partitions)
-        steps.append(NamedStep("publish", message))
-    steps.append(NamedStep("drain", Drain()))
+        steps.append(message)
+    steps.append(Drain())
     scenario = Scenario(
         name=f"losing-{seed}", seed=seed, audit=False, topology=calm.topology, steps=tuple(steps)
     )

@@ -12,7 +12,7 @@ import pytest
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import NamedStep, Publish, Subscribe
+from mesh.lab.steps import Publish, Subscribe
 from mesh.model.selectors import Selector
 from mesh.model.subject import matches
 from tests.sim.drawn import random_scenario
@@ -36,9 +36,7 @@ def with_selectors(scenario: Scenario, rng: random.Random) -> Scenario:
         for source, target in rng.choices(senders, k=rng.randint(1, 4))
     )
     steps = [
-        NamedStep(one.word, one.step.model_copy(update={"headers": random_headers(rng)}))
-        if isinstance(one.step, Publish)
-        else one
+        one.model_copy(update={"headers": random_headers(rng)}) if isinstance(one, Publish) else one
         for one in scenario.steps
     ]
     topology = replace(topology, selectors=selectors)
@@ -54,11 +52,11 @@ def expected(scenario: Scenario) -> tuple[Counter[str], Counter[str]]:
     topology = scenario.topology
     links: Counter[str] = Counter()
     endpoints: Counter[str] = Counter()
-    wishes = [one.step for one in scenario.steps if isinstance(one.step, Subscribe)]
+    wishes = [one for one in scenario.steps if isinstance(one, Subscribe)]
     filters: dict[str, list[str]] = {}
     for wish in wishes:
         filters.setdefault(wish.node, []).append(wish.filter)
-    for message in [one.step for one in scenario.steps if isinstance(one.step, Publish)]:
+    for message in [one for one in scenario.steps if isinstance(one, Publish)]:
         reached = {message.node: None}
         for node, way in naive_copies(topology, message.node, message.subject, filters).items():
             if all(

@@ -6,7 +6,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.driver import COPIES_MS, Driver
 from mesh.lab.play import run_step
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, NamedStep, Publish, Settle, Slow, Step, Subscribe
+from mesh.lab.steps import Drain, Publish, Settle, Slow, Step, Subscribe
 from mesh.lab.tally import Tally
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
@@ -57,6 +57,6 @@ def test_what_was_written_while_somebody_looked_is_waited_for() -> None:
         Drain(),
     ]
     for number, step in enumerate(taken):
-        run_step(driver, number, NamedStep(type(step).__name__.lower(), step))
+        run_step(driver, number, step)
     assert tally.endpoints["b/s"].count == 5
     driver.close()

@@ -11,16 +11,21 @@ from mesh.lab.run import run_scenario
 from mesh.lab.scenario import Scenario
 from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import (
-    BrokerStep,
     Clock,
     DeleteRecords,
     Drain,
     Expect,
-    NamedStep,
-    NodeStep,
+    Kill,
+    KillBroker,
+    Pause,
     Publish,
     RecreateTopic,
+    Resume,
     Settle,
+    Start,
+    StartBroker,
+    Step,
+    Stop,
     Subscribe,
     Truncate,
 )
@@ -34,20 +39,20 @@ CHAIN = {
     "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"]]}},
 }
 CALM = [
-    NamedStep("subscribe", Subscribe(node="b", endpoint="s", filter=">")),
-    NamedStep("settle", Settle()),
+    Subscribe(node="b", endpoint="s", filter=">"),
+    Settle(),
 ]
 
 
-def publish(count: int = 10) -> NamedStep:
-    return NamedStep("publish", Publish(node="a", subject="x", count=count, payload="m"))
+def publish(count: int = 10) -> Step:
+    return Publish(node="a", subject="x", count=count, payload="m")
 
 
-def expect(count: int) -> NamedStep:
-    return NamedStep("expect", Expect(endpoint="b/s", count=count))
+def expect(count: int) -> Step:
+    return Expect(endpoint="b/s", count=count)
 
 
-DRAIN, SETTLE = NamedStep("drain", Drain()), NamedStep("settle", Settle())
+DRAIN, SETTLE = Drain(), Settle()
 
 
 class Lab:
@@ -58,7 +63,7 @@ class Lab:
         self.backend = SimulatedBackend(self.topology, 1)
         self.workers = {"a": workers}
 
-    def run(self, steps: Sequence[NamedStep]) -> Sequence[dict[str, object]]:
+    def run(self, steps: Sequence[Step]) -> Sequence[dict[str, object]]:
         scenario = Scenario(
             name="small",
             seed=1,
@@ -88,8 +93,7 @@ def all_ok(steps: Sequence[dict[str, object]]) -> bool:
 def test_two_workers_share_the_lanes_and_one_takes_over() -> None:
     """Spec: K14, K15."""
     lab = Lab()
-    worker = NodeStep(node="a", worker=1)
-    steps = [publish(), DRAIN, NamedStep("kill", worker), publish(), DRAIN, expect(20)]
+    steps = [publish(), DRAIN, Kill(node="a", worker=1), publish(), DRAIN, expect(20)]
     assert all_ok(lab.run(steps))
     assert lab.owned() == {"a": [0, 1], "b": [0]}
     lab.backend.start("a", 1)
@@ -117,30 +121,32 @@ def test_a_paused_worker_loses_its_lanes_after_the_member_timeout() -> None:
 
 def test_what_waits_for_a_paused_node_is_no_failure() -> None:
     lab = Lab()
-    pause, resume = (NamedStep(word, NodeStep(node="a")) for word in ("pause", "resume"))
+    pause, resume = Pause(node="a"), Resume(node="a")
     steps = lab.run([pause, publish(), SETTLE, DRAIN, expect(0), resume, DRAIN, expect(10)])
     assert all_ok(steps)
     assert sum(steps[5]["detail"]["waiting"].values()) == 10
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    ("kinds", "error"),
     [
-        (["resume"], "a is not paused"),
-        (["pause", "pause"], "a is paused"),
-        (["pause", "stop"], "a is paused"),
-        (["kill", "pause"], "a does not run"),
-        (["pause", "kill", "start", "resume"], "a is not paused"),
+        ([Resume], "a is not paused"),
+        ([Pause, Pause], "a is paused"),
+        ([Pause, Stop], "a is paused"),
+        ([Kill, Pause], "a does not run"),
+        ([Pause, Kill, Start, Resume], "a is not paused"),
     ],
 )
-def test_a_step_that_does_not_fit_fails(words: list[str], error: str) -> None:
-    steps = Lab().run([NamedStep(word, NodeStep(node="a")) for word in words])
-    assert [step["ok"] for step in steps[2:]] == [True] * (len(words) - 1) + [False]
+def test_a_step_that_does_not_fit_fails(
+    kinds: list[type[Kill | Start | Stop | Pause | Resume]], error: str
+) -> None:
+    steps = Lab().run([kind(node="a") for kind in kinds])
+    assert [step["ok"] for step in steps[2:]] == [True] * (len(kinds) - 1) + [False]
     assert steps[-1]["detail"] == {"error": error}
 
 
 def test_a_worker_that_is_killed_twice_fails() -> None:
-    kill = NamedStep("kill", NodeStep(node="a", worker=1))
+    kill = Kill(node="a", worker=1)
     steps = Lab().run([kill, kill])
     assert steps[-1]["detail"] == {"error": "worker 1 of a does not run"}
 
@@ -148,8 +154,8 @@ def test_a_worker_that_is_killed_twice_fails() -> None:
 def test_a_dead_kafka_cluster_ends_workers_and_they_come_back() -> None:
     """Spec: DMR-6."""
     lab = Lab()
-    kill = NamedStep("kill_broker", BrokerStep(kafka="k"))
-    begin = NamedStep("start_broker", BrokerStep(kafka="k"))
+    kill = KillBroker(kafka="k")
+    begin = StartBroker(kafka="k")
     steps = lab.run([publish(), DRAIN, kill, publish(), begin, SETTLE, publish(), DRAIN])
     assert [step["ok"] for step in steps] == [True] * 5 + [False] + [True] * 4
     steps = Lab().run([publish(), DRAIN, kill, begin, SETTLE, publish(), DRAIN, expect(20)])
@@ -158,8 +164,8 @@ def test_a_dead_kafka_cluster_ends_workers_and_they_come_back() -> None:
 
 def test_most_brokers_are_enough() -> None:
     lab = Lab()
-    first, second = (BrokerStep(kafka="l", broker=number) for number in (1, 2))
-    assert all_ok(lab.run([NamedStep("kill_broker", first), publish(), DRAIN, expect(10)]))
+    first, second = (KillBroker(kafka="l", broker=number) for number in (1, 2))
+    assert all_ok(lab.run([first, publish(), DRAIN, expect(10)]))
     lab.backend.kill_broker("l", second.broker)
     assert not lab.backend.kafka["l"].available
     lab.backend.start_broker("l", first.broker)
@@ -170,7 +176,7 @@ def test_a_wall_clock_that_jumps_changes_nothing_but_stamps() -> None:
     """Spec: DESIGN 4.3."""
     steps = []
     for jump_s in (3_600, -7_200):
-        steps += [NamedStep("clock", Clock(node="a", jump_s=jump_s)), publish(), DRAIN]
+        steps += [Clock(node="a", jump_s=jump_s), publish(), DRAIN]
     lab = Lab()
     assert all_ok(lab.run([*steps, expect(20)]))
     kafka = lab.backend.kafka["k"]
@@ -180,11 +186,8 @@ def test_a_wall_clock_that_jumps_changes_nothing_but_stamps() -> None:
 def test_the_newest_records_are_gone_after_a_truncation() -> None:
     lab = Lab()
     place = TopicPartition("mesh.a.in.g", 1)
-    publish_one = NamedStep("publish", Publish(node="a", subject="x", key="k1", count=5))
-    cut = [
-        NamedStep("truncate", Truncate(topic="mesh.a.in.g", partition=number, records=2))
-        for number in range(4)
-    ]
+    publish_one = Publish(node="a", subject="x", key="k1", count=5)
+    cut = [Truncate(topic="mesh.a.in.g", partition=number, records=2) for number in range(4)]
     steps = lab.run([publish_one, DRAIN, *cut, DRAIN])
     told = [step["detail"] for step in steps if step["step"] == "truncate"]
     assert [one["end"] for one in told if "end" in one] == [3]
@@ -214,17 +217,14 @@ def test_deleted_records_and_topics_recreated() -> None:
     lab = Lab()
     endpoint = "mesh.b.ep.s"
     steps = [
-        NamedStep("publish", Publish(node="a", subject="x", key="k1", count=5)),
+        Publish(node="a", subject="x", key="k1", count=5),
         DRAIN,
-        NamedStep("delete_records", DeleteRecords(topic="mesh.a.in.g", partition=0, before=99)),
+        DeleteRecords(topic="mesh.a.in.g", partition=0, before=99),
     ]
     assert "beyond the end" in str(lab.run(steps)[-1]["detail"])
     lab = Lab()
-    begins = [
-        NamedStep("delete_records", DeleteRecords(topic=endpoint, partition=n, before=0))
-        for n in range(4)
-    ]
-    remade = NamedStep("recreate_topic", RecreateTopic(topic=endpoint))
+    begins = [DeleteRecords(topic=endpoint, partition=n, before=0) for n in range(4)]
+    remade = RecreateTopic(topic=endpoint)
     assert all_ok(lab.run([publish(), DRAIN, *begins, remade, SETTLE, publish(), DRAIN]))
     info = lab.backend.kafka["l"].admin()
     assert info.settings([endpoint])[endpoint]["retention.ms"] == "-1"
@@ -234,8 +234,8 @@ def test_deleted_records_and_topics_recreated() -> None:
 def test_an_ingress_recreated_is_not_drained_by_what_was_read_of_the_former_one() -> None:
     """Spec: K4, lab.md 1 (`drain`)."""
     lab = Lab()
-    remade = NamedStep("recreate_topic", RecreateTopic(topic="mesh.a.in.g"))
-    drain = NamedStep("drain", Drain(timeout=5))
+    remade = RecreateTopic(topic="mesh.a.in.g")
+    drain = Drain(timeout=5)
     steps = lab.run([publish(30), DRAIN, remade, publish(3), drain])
     assert [step["ok"] for step in steps[-3:]] == [True, True, False]
     assert "mesh.a.in.g" in str(steps[-1]["detail"])

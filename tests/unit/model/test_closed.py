@@ -20,8 +20,7 @@ from mesh.core import endpoints
 from mesh.core.forwarding import RULES
 from mesh.lab.checker import reach
 from mesh.lab.schedule import LENGTHS_MS
-from mesh.lab.steps import FAULTS_DEFAULT, ClassName, DrillName, FaultName, Step
-from mesh.lab.steps import KINDS as STEPS
+from mesh.lab.steps import FAULTS_DEFAULT, ClassName, DrillName, FaultName
 from mesh.model.control import EndpointKind
 from mesh.model.facts import Fact
 from mesh.model.findings import FindingKind
@@ -102,7 +101,6 @@ PAIRS = {
     "policies by what they promise, of the audit": (POLICIES_BY_PROMISE, QueuePolicy),
     "classes by what they promise": (endpoints.CLASSES, MessageClass),
     "kinds by what they promise": (endpoints.KINDS, EndpointKind),
-    "steps of scenarios": (STEPS.values(), get_args(Step)),
     "keys that the schema of progress lists": (
         re.findall(r"`(\w+)[^`]*`", parsed("progress")["doc"]),
         FACTS,

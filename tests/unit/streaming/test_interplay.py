@@ -66,7 +66,7 @@ def test_what_is_claimed_agrees_with_what_must_happen(seed: int) -> None:
     scenario, [phase] = random_interplay(seed)
     interest = subscribed(phase)
     shared = {one.name for one in interest.shared()}
-    for message in [one.step for one in scenario.steps if isinstance(one.step, Publish)]:
+    for message in [one for one in scenario.steps if isinstance(one, Publish)]:
         must, may = claimed(phase, interest, message)
         found = owed(phase, message)
         certain, possible = named(found.must, shared), named(found.may, shared)
