@@ -141,6 +141,7 @@ class Join:
     """A recovery that began here, and everybody who waits for it. Spec: 5.8.
 
     Attributes:
+        late: Messages from here that it began too early for; they wait for the next one.
         running: Floods that have not ended.
         generations: Of the role's two maps when it began. H8.
         heals: Heals known when it began.
@@ -151,6 +152,7 @@ class Join:
     address: Address
     scope: Extent
     waiters: list[Session] = field(default_factory=list)
+    late: list[Session] = field(default_factory=list)
     running: dict[MessageId, None] = field(default_factory=dict)
     generations: tuple[int, int] = (0, 0)
     heals: int = 0

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from mesh.model.tree_apps import RouteReason
 from mesh.model.tree_frames import RecoveryAnswer, RecoveryDone, RecoveryRequest
+from mesh.model.tree_nodes import SILENT
 from mesh.model.trees import Address, Extent, InstanceId, MessageId
 from mesh.trees.colours import need_colour
 from mesh.trees.directing import heals_to_ask, way_to
@@ -40,17 +41,21 @@ def is_built(node: Node, address: Address, scope: Extent) -> bool:
 
 
 def recover(node: Node, session: Session) -> None:
-    """Let a message wait for a recovery of its role; several wait for the same one."""
+    """Let a message wait for a recovery of its role; several wait for the same one.
+
+    Where nobody publishes, one that has begun may have missed who has come since.
+    """
     session.recoveries += 1
     session.owed[RECOVERY] = None
     key = (session.address, session.scope)
     join = node.joins.get(key)
-    if join is not None:
+    if join is None:
+        join = node.joins[key] = Join(*key, [session])
+        _begin(node, join)
+    elif session.came_by is None and session.address.tree in SILENT:
+        join.late.append(session)
+    else:
         join.waiters.append(session)
-        return
-    join = node.joins[key] = Join(*key)
-    join.waiters.append(session)
-    _begin(node, join)
 
 
 def is_recovering(node: Node, session: Session) -> bool:
@@ -313,11 +318,15 @@ def _finish(node: Node, join: Join) -> None:
     elif join.attempts < node.settings.recovery_attempts_max:
         _begin(node, join)
         return
-    del node.joins[(join.address, join.scope)]
+    key = (join.address, join.scope)
+    del node.joins[key]
     for session in join.waiters:
         session.owed.pop(RECOVERY, None)
         session.is_incomplete = not (join.ok and is_undisturbed)
         node.ready.append(session)
+    if join.late:
+        node.joins[key] = Join(*key, join.late)
+        _begin(node, node.joins[key])
 
 
 def _rearm(node: Node, own: Recovery) -> None:

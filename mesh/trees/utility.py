@@ -45,11 +45,14 @@ def is_reserved(node: Node, tree: TreeId) -> bool:
 
 
 def forget_certainty(node: Node, address: Address) -> None:
-    """Let the next send recover if the role is one that nobody publishes."""
+    """Let the next send recover if the role is one that nobody publishes.
+
+    A recovery that runs is not disturbed: whoever sends often would have it start over for ever.
+    """
     if address.tree in SILENT:
         _, role = role_routes(node, address)
         for table in role.maps():
-            table.doubt()
+            table.is_certified = False
 
 
 def describe(node: Node, asked: bytes) -> bytes:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from mesh.model.tree_apps import ExclusiveCleared, RoleLost
 from mesh.model.tree_frames import Frame, Publish, RecoveryAnswer
 from mesh.model.tree_nodes import NODES, REALMS, NodeSeen, decode_node, tree_of_node
 from mesh.model.trees import Extent, InstanceId, MessageId
-from tests.sim.trees.scenes import LONG, SQUARE, ask, codes, said, world
+from tests.sim.trees.scenes import LONG, SQUARE, ask, codes, kinds, said, world
 from tests.sim.trees.scenes import REALMS as PLACES
 from tests.sim.trees.world import APP, World
 
+HALF = 10
 SIX = (*LONG, ("d", "e"), ("e", "f"), ("f", "b"))
 
 
@@ -50,6 +52,20 @@ def test_everybody_says_who_it_is() -> None:
     mesh.start("c")
     mesh.run()
     assert sorted(nodes(mesh, "a")) == ["a", "b", "c", "d"]
+
+
+def test_however_many_ask_at_once_everybody_is_heard() -> None:
+    """Who asks while others do misses nobody who has come meanwhile, and disturbs no other."""
+    mesh = world(tuple(pairwise("abcdefg")), alone="h")
+    calls = []
+    for at in range(20):
+        if at == HALF:
+            mesh.heal("a", "h")
+        calls.append(mesh.send("a", NODES.role, tree=NODES.tree, one_response=True))
+        mesh.run(for_ms=100)
+    mesh.run()
+    assert [kinds(call) for call in calls] == [[("data", True)]] * len(calls)
+    assert len(nodes(mesh, "a")) == len(calls[-1].items)
 
 
 def test_a_mesh_that_nobody_uses_is_silent() -> None:
