@@ -48,6 +48,8 @@ def trace_send(
     """Send, and return the call, what passed each node, and which nodes were silent.
 
     What passed is in the order of the hops; of nodes that were silent some of it may be missing.
+    The watches end with the lease of the application: another process that is the same one may
+    watch the same tree just now.
 
     Args:
         at: An application that is open at each node that is to be watched.
@@ -83,8 +85,6 @@ def trace_send(
     while not call.is_done and call.refusal is None and not at[start].is_past(deadline):
         for roles in at.values():
             roles.step(STEP_S)
-    for roles in at.values():
-        roles.unsnoop(tree)
     let_answer()
     mids = {one.shown.mid for _, one in seen if one.shown.header == mark}
     own = [(node, one) for node, one in seen if one.shown.mid in mids]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from mesh.client.role_messages import Call
+from mesh.client.roles import Roles
 from mesh.client.watching import Passing, Verdict
 from mesh.errors import RoleRefusedError, SubjectError
 from mesh.model.tree_apps import (
@@ -17,6 +21,7 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import tree_id
+from mesh.operate.roles.trace import trace_send
 from mesh.trees import utility
 from tests.component.in_memory_mesh import Mesh
 from tests.component.worker.trees.applications import Open, finished, live, payloads
@@ -259,3 +264,24 @@ def test_who_asks_everybody_is_not_stopped_by_what_no_node_says(
     words = {"b": b"x", "c": b"[" * 100_000}
     monkeypatch.setattr(utility, "encode_node", lambda one: words.get(one.node) or said(one))
     assert [one.node for one in application("a").nodes()] == ["a"]
+
+
+def test_two_traces_at_once_each_show_the_whole_way(
+    mesh: Mesh, application: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands are one application: the first to end took the watches of the other along."""
+    application("c").add("desk-7", "pricing")
+    first, second = (
+        {node: application(node, "cli", is_new=False) for node in "abc"} for _ in range(2)
+    )
+    send = Roles.send
+
+    def send_behind(roles: Roles, *place: Any, **how: Any) -> Call:
+        monkeypatch.setattr(Roles, "send", send)
+        trace_send(second, "b", "desk-7", "pricing", timeout_s=2)
+        return send(roles, *place, **how)
+
+    monkeypatch.setattr(Roles, "send", send_behind)
+    _, seen, silent = trace_send(first, "a", "desk-7", "pricing", timeout_s=2)
+    assert [one.node for one in seen if one.what == "message"] == ["a", "b", "c"]
+    assert not silent
