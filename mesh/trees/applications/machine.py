@@ -32,6 +32,7 @@ from mesh.model.tree_apps import (
     Refused,
     Resumed,
     RoleKey,
+    RoleLoss,
     RoleLost,
     RoleRequest,
     RoleSaid,
@@ -59,7 +60,7 @@ from mesh.trees.applications.inputs import (
 from mesh.trees.applications.known_routes import tell_routes
 from mesh.trees.applications.listeners import Listeners, present
 from mesh.trees.applications.polite import PoliteRoles, refusal
-from mesh.trees.applications.probes import TRIES_MAX, Holder
+from mesh.trees.applications.probes import TRIES_MAX, Holder, Probe
 from mesh.trees.applications.splits import CALL, Splits
 from mesh.trees.inputs import (
     AppGone,
@@ -388,14 +389,17 @@ class Applications:
 
     # -- holding a role alone, politely ---------------------------------------------------
 
-    def _probe(self, key: RoleKey, tries: int = 0) -> Iterator[Effect]:
+    def _probe(
+        self, key: RoleKey, tries: int = 0, lost: RoleLost | None = None
+    ) -> Iterator[Effect]:
         """Ask whether a role has a holder before taking it: a message to one instance.
 
         Of a node that comes back too: its roles may have been taken over meanwhile, by somebody
-        whose instance is not as new as a fresh one would be.
+        whose instance is not as new as a fresh one would be. And of one that lost a role: nodes
+        far away may know a holder that is no more, perhaps a former instance of this one.
         """
         address = self._apps[key.app].requests[key].address
-        yield from self._tree(self._polite.ask(key, address, tries))
+        yield from self._tree(self._polite.ask(Probe(key, address, tries, lost)))
 
     def _heard_of_holder(self, answer: Answered) -> Iterator[Effect]:
         """Take a role that nobody holds; with a holder, its request ends."""
@@ -405,7 +409,10 @@ class Applications:
         (probe, holder), key = heard, heard[0].key
         request = self._apps[key.app].requests[key]
         if holder is Holder.UNKNOWN and probe.tries < TRIES_MAX:
-            yield from self._probe(key, probe.tries + 1)
+            yield from self._probe(key, probe.tries + 1, probe.lost)
+        elif holder is not Holder.NOBODY and probe.lost is not None:
+            yield from self._forget(key.app, request.address)
+            yield Tell(key.app, probe.lost)
         elif holder is Holder.SOMEBODY or (holder is Holder.UNKNOWN and request.is_polite):
             yield from self._pass_on(refusal(key, request.address, holder))
         else:
@@ -543,6 +550,9 @@ class Applications:
             yield WriteRole(key, request)
 
     def _lost(self, lost: RoleLost) -> Iterator[Effect]:
+        if (key := self._doubted(lost)) is not None:
+            yield from self._probe(key, lost=lost)
+            return
         yield from self._forget(lost.app, lost.address)
         if not self._polite.stop_settling(lost.app, lost.address):
             yield Tell(lost.app, lost)
@@ -551,6 +561,15 @@ class Applications:
         yield Tell(
             lost.app, Refused(lost.app, lost.address.role, "EXCLUSIVE_HELD", text, lost.address)
         )
+
+    def _doubted(self, lost: RoleLost) -> RoleKey | None:
+        """Return the request for a role that a holder has taken who may be no more."""
+        app = self._apps.get(lost.app)
+        key = None if app is None else app.keys.get(lost.address)
+        if app is None or key is None or self._polite.is_settling(lost.app, lost.address):
+            return None
+        is_taken = app.requests[key].is_exclusive and lost.why is RoleLoss.HIGHER_HOLDER
+        return key if is_taken else None
 
     def _forget(self, name: str, address: Address) -> Iterator[Effect]:
         """Take out of `roles` what an application does not hold."""

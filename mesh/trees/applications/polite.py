@@ -33,10 +33,10 @@ class PoliteRoles:
         due = (kept[0] for kept in self._settling.values() if kept is not None)
         return min(due, default=None)
 
-    def ask(self, key: RoleKey, address: Address, tries: int = 0) -> SendWanted:
+    def ask(self, probe: Probe) -> SendWanted:
         """Return a message to one instance: who gets it holds the role."""
-        asked = self._probes.ask(key, address, tries)
-        self._asking[key] = asked.call
+        asked = self._probes.ask(probe)
+        self._asking[probe.key] = asked.call
         return asked
 
     def heard(self, answer: Answered) -> tuple[Probe, Holder] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from mesh.model.tree_apps import PROBE, Answered, RoleKey, SendWanted
+from mesh.model.tree_apps import PROBE, Answered, RoleKey, RoleLost, SendWanted
 from mesh.model.tree_frames import Options, ReplyKind
 from mesh.model.trees import Address
 
@@ -33,12 +33,14 @@ class Probe:
     Attributes:
         key, address: Of the role.
         tries: How often it was asked before.
+        lost: It was held here until a higher holder was heard of, which may be no more.
         is_doubtful: Who holds the role may have got it, and could not answer.
     """
 
     key: RoleKey
     address: Address
     tries: int
+    lost: RoleLost | None = None
     is_doubtful: bool = False
 
 
@@ -52,12 +54,13 @@ class Probes:
     def __len__(self) -> int:
         return len(self._open)
 
-    def ask(self, key: RoleKey, address: Address, tries: int = 0) -> SendWanted:
+    def ask(self, probe: Probe) -> SendWanted:
         """Return a question to be sent."""
         self._asked += 1
         call = str(self._asked)
-        self._open[call] = Probe(key, address, tries)
-        return SendWanted("", call, address, options=Options(one_instance=True), protocol=PROBE)
+        self._open[call] = probe
+        options = Options(one_instance=True)
+        return SendWanted("", call, probe.address, options=options, protocol=PROBE)
 
     def heard(self, answer: Answered) -> tuple[Probe, Holder] | None:
         """Take an answer; return to what, and what it says, once that is certain."""

@@ -121,3 +121,27 @@ def test_a_holder_that_comes_back_takes_nothing_from_who_took_over(
     live(mesh, 15, host, other, sender)
     assert (len(host.held), len(other.held)) == (0, 1)
     assert payloads(finished(sender.send("desk-7", "lead", b"3"), host, other)) == ["a: 3"]
+
+
+def test_a_holder_that_came_back_apart_from_all_loses_nothing_to_what_it_left_behind(
+    mesh: Mesh, application: Open
+) -> None:
+    """It took its role without their clocks; far nodes know the former instance, a higher one."""
+    host, sender = application("c"), application("a")
+    for at in range(9):
+        sender.add("desk-7", f"other-{at}")
+    host.add("desk-7", "lead", exclusive=True)
+    finished(sender.send("desk-7", "lead", b"1"), host)
+    [before] = host.held.values()
+    mesh.world.kill("c")
+    mesh.world.cut("b", ["c"])
+    mesh.world.cut("c", ["b"])
+    mesh.world.start("c")
+    live(mesh, 15, host, sender)
+    [apart] = host.held.values()
+    assert apart < before
+    for node in "bc":
+        mesh.world.cut(node, [])
+    live(mesh, 15, host, sender)
+    assert len(host.held) == 1
+    assert payloads(finished(sender.send("desk-7", "lead", b"2"), host)) == ["c: 2"]
