@@ -83,22 +83,24 @@ def _bytes(one: KnownRole) -> int:
 
 
 def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
+    """Return what may be copied of a role: a copy does not say how far an instance is known."""
     tree = node.trees.get(address.tree)
     role = tree.roles.get(address.role) if tree is not None else None
     routes = role.everywhere.routes if role is not None else {}
+    own = node.instances(address).values()
     alone = holder(node, address)
     instances = [
         KnownInstance(iid, iid == alone, route.seq, route.hops + 1)
         for iid, route in routes.items()
-        if route.link != link
+        if route.link != link and route.extent is Extent.CLOUD
     ]
     instances += [
         KnownInstance(one.iid, one.is_exclusive, one.seq, 1)
-        for one in node.instances(address).values()
-        if one.extent is not Extent.NODE
+        for one in own
+        if one.extent is Extent.CLOUD
     ]
-    is_certain = is_built(node, address, Extent.CLOUD)
-    is_certain = is_certain and not any(route.link == link for route in routes.values())
+    is_all = len(instances) == len(routes) + sum(one.extent is not Extent.NODE for one in own)
+    is_certain = is_all and is_built(node, address, Extent.CLOUD)
     return KnownRole(*address, is_certain, tuple(instances)) if instances else None
 
 

@@ -174,10 +174,10 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
     node.clock = max(node.clock, clock_of(told.iid))
     address = Address(told.tree, told.role)
     if told.is_published:
-        if is_beaten(node, address, told.iid, is_exclusive=told.is_exclusive):
-            _answer_with_holder(node, link, address, parcel)
+        if not is_beaten(node, address, told.iid, is_exclusive=told.is_exclusive):
+            _install(node, link, address, told, is_inside=is_inside)
+        elif _answer_with_holder(node, link, address, parcel):
             return
-        _install(node, link, address, told, is_inside=is_inside)
     elif told.is_exclusive and not told.seq:
         _clear(node, address, told.iid)
     else:
@@ -209,24 +209,31 @@ def _clear(node: Node, address: Address, iid: InstanceId) -> None:
         wipe(node, address, InstanceId(0))
 
 
-def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel) -> None:
-    """Announce the holder to those who do not know of it; a loser among them gives way. H15."""
+def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel) -> bool:
+    """Announce the holder to those who do not know of it; a loser among them gives way. H15.
+
+    Return whether that may be: where the holder's extent ends it keeps nobody out.
+    """
     iid = holder(node, address)
     id_ = node.ids.fresh()
     own = node.instances(address).get(iid)
+    _, role = role_routes(node, address)
+    scope = Extent.REALM if iid in role.realm.routes else Extent.CLOUD
+    extent = role.map(scope).routes[iid].extent if own is None else own.extent
+    if extent is Extent.NODE or (extent is Extent.REALM and node.is_remote(link)):
+        return False
     if own is not None:
         own.seq += 1
         told = _told(node, own, is_published=True, id_=id_)
     else:
-        _, role = role_routes(node, address)
-        scope = Extent.REALM if iid in role.realm.routes else Extent.CLOUD
         route = role.map(scope).routes[iid]
         told = Publish(
             id_, *address, iid, True, True, route.seq, route.hops + 1,
-            local_only=scope is Extent.REALM, extent=Extent.CLOUD,
+            local_only=scope is Extent.REALM, extent=extent,
         )  # fmt: skip
         _remember(node, told)
     _put(node, told, link, parcel)
+    return True
 
 
 def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:

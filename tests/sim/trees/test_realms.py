@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from mesh.model.tree_apps import Resumed, SendWanted, SnoopWanted
+from mesh.model.tree_apps import Resumed, RoleLost, RoleRequest, SendWanted, SnoopWanted
 from mesh.model.tree_frames import Options, Publish, Send
 from mesh.model.tree_nodes import nodes_in
-from mesh.model.trees import Extent
-from mesh.trees.inputs import RealmChanged
+from mesh.model.trees import Extent, InstanceId
+from mesh.trees.inputs import RealmChanged, RolesAdded
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     check_always,
@@ -34,6 +34,9 @@ from tests.sim.trees.world import (
     World,
     address,
 )
+
+LOW = InstanceId(5)
+"""What any other holder beats."""
 
 
 def test_41_a_faster_way_outside_does_not_hide_the_one_inside() -> None:
@@ -126,6 +129,47 @@ def two_ways() -> World:
     mesh.role("b", "r", extent=Extent.REALM)
     mesh.run()
     return mesh
+
+
+@pytest.mark.parametrize("extent", [Extent.NODE, Extent.REALM])
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_holder_keeps_nobody_out_where_it_is_not_known(extent: Extent, is_alone: bool) -> None:
+    """It would be told there, and others lose the role to one that nobody there can reach. 5.2."""
+    realms = {"a": "r2", "b": "r1", "h": "r1", "c": "r2"}
+    mesh = World((("a", "b"), ("b", "h"), ("b", "c")), realms=realms)
+    mesh.run()
+    mesh.role("h" if extent is Extent.REALM else "b", "r", is_exclusive=True, extent=extent)
+    mesh.run()
+    for node in "ac":
+        mesh.step(node, RolesAdded(APP, (RoleRequest(address("t", "r"), is_alone, iid=LOW),)))
+        mesh.run()
+        call = mesh.send(node, "r")
+        mesh.run()
+        assert call.reached == [node]
+        mesh.unrole(node, "r")
+        mesh.run()
+    mesh.role("a", "r")
+    mesh.run()
+    role = inside(mesh, "c").trees[address("t", "r").tree].roles["r"]
+    assert [route.link for route in role.everywhere.routes.values()] == ["b"]
+    assert [one for one in mesh.told if isinstance(one[1], RoleLost)] == []
+
+
+def test_no_copy_spreads_who_is_known_in_the_realm_alone() -> None:
+    """A node that joins would tell of it outside. Spec: tree_layer 5.2, 5.16."""
+    mesh = World((("a", "b"), ("j", "x")), realms={"a": "r1", "b": "r1", "j": "r1", "x": "r2"})
+    mesh.run()
+    mesh.role("a", "r", is_exclusive=True, extent=Extent.REALM)
+    mesh.run()
+    ask(mesh, "b")
+    mesh.heal("b", "j")
+    mesh.run()
+    mesh.step("x", RolesAdded(APP, (RoleRequest(address("t", "r"), iid=LOW),)))
+    mesh.run()
+    assert [one for one in mesh.told if isinstance(one[1], RoleLost)] == []
+    call = mesh.send("x", "r")
+    mesh.run()
+    assert call.reached == ["x"]
 
 
 def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
