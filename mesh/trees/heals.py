@@ -11,13 +11,15 @@ from mesh.model.trees import Colour, Extent
 from mesh.trees.clocks import know_somebody
 from mesh.trees.colours import SCOPES, adopt, colour_of
 from mesh.trees.node import Node
-from mesh.trees.publishing import publish_exclusives
+from mesh.trees.publishing import publish_exclusives, tell_again
 
 
 def meet(node: Node, link: str, hello: Hello) -> None:
     """Compare colours over a link that has just come up. An undefined side has nothing to lose."""
     node.clock = max(node.clock, hello.clock)
     know_somebody(node)
+    if node.colour is not None and node.colour == hello.colour:
+        tell_again(node, link)
     colours = {Extent.CLOUD: hello.colour, Extent.REALM: hello.realm_colour}
     for scope in SCOPES:
         own, theirs = colour_of(node, scope), colours[scope]
@@ -63,8 +65,15 @@ def read_heal(node: Node, link: str, said: Heal) -> None:
     """Take and spread the news of a heal."""
     if said.scope is Extent.REALM and node.is_remote(link):
         node.counts["realm heals from outside"] += 1
-    elif node.remember_if_new(said.id):
+    elif node.remember_if_new(said.id) and not _is_known_from_here(node, said):
         _take(node, said, towards=link)
+
+
+def _is_known_from_here(node: Node, said: Heal) -> bool:
+    """Return whether this is the other side's news of what this side was told already."""
+    ends = (said.scope, said.far, said.near, said.colour)
+    told = (one for _, _, one in node.floods if isinstance(one, Heal))
+    return any((one.scope, one.near, one.far, one.colour) == ends for one in told)
 
 
 def _take(node: Node, heal: Heal, towards: str) -> None:
@@ -78,6 +87,7 @@ def _take(node: Node, heal: Heal, towards: str) -> None:
         heal.id, heal.scope, heal.near, heal.far, heal.colour, heal.near_colour, heal.far_colour
     )
     node.outputs.append(told)
+    node.floods.append((node.now_ms, heal.scope, heal))
     for link in node.ways(heal.scope, but=towards):
         node.transmit(link, heal)
     publish_exclusives(node)

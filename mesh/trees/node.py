@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.model.tree_apps import Delivered, SnoopWanted, TreeBuilt
-from mesh.model.tree_frames import Body, Frame, Heal
+from mesh.model.tree_frames import Body, Frame, Heal, Publish
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
@@ -25,6 +25,9 @@ RESERVED = "words about trees of the mesh itself"
 
 GIVEN_MAX = 20_000
 """How many deliveries are remembered in case their instance moves."""
+
+FLOODS_MAX = 10_000
+"""How many publishes and heals are remembered for links that come up."""
 
 NOBODY: Mapping[InstanceId, LocalRole] = {}
 
@@ -86,6 +89,7 @@ class Node:
         far_hop_ms: What the slowest hop of the mesh takes, as echoes of recoveries tell.
         credit: How far words of others may still take the clock, and when that was reckoned.
         seen: Ids of floods and messages that came already, oldest first.
+        floods: What was told to everybody, or in the realm, last; and when.
         given: Which messages instances here have had, here or where they were before; the oldest
             are forgotten. I1.
         sessions, closed: Open ones, and those that ended just now. H9.
@@ -124,6 +128,9 @@ class Node:
         default_factory=OrderedDict
     )
     seen: dict[MessageId, None] = field(default_factory=dict)
+    floods: deque[tuple[int, Extent, Publish | Heal]] = field(
+        default_factory=lambda: deque(maxlen=FLOODS_MAX)
+    )
     given: dict[tuple[MessageId, InstanceId], None] = field(default_factory=dict)
     sessions: dict[MessageId, Session] = field(default_factory=dict)
     sessions_bytes: int = 0

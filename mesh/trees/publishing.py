@@ -19,7 +19,7 @@ from mesh.model.tree_apps import (
     RoleTaken,
     RouteReason,
 )
-from mesh.model.tree_frames import Bulk, Publish
+from mesh.model.tree_frames import Bulk, Heal, Publish
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
 from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, give_way, heed_holder, holder, is_beaten
@@ -36,6 +36,9 @@ AHEAD_MAX = 1 << 16
 follow it, and they end at 2^31: a random number would have the mesh's run out."""
 
 ON_EVERY_NODE = "every node is on this tree by itself; take another"
+
+FLOODS_MS = 30_000
+"""Longer than anything is under way before its link is taken for down, on a few links in a row."""
 
 BULK_MAX = 300
 """Publishes in one frame: with the longest names it stays below what topics allow beyond messages,
@@ -151,6 +154,24 @@ def publish_exclusives(node: Node) -> None:
     parcel.send(node)
 
 
+def tell_again(node: Node, link: str) -> None:
+    """Tell over a link that has come up what was told to everybody just before.
+
+    A flood goes over the links that there are. Its copy for this neighbour may be under way on
+    another one, and lost with it once this one is there: nothing would have been apart then, so
+    that no heal repairs the tables.
+    """
+    parcel = Parcel()
+    for at_ms, reach, told in node.floods:
+        if node.now_ms - at_ms > FLOODS_MS or (reach is Extent.REALM and node.is_remote(link)):
+            continue
+        if isinstance(told, Heal):
+            node.transmit(link, told)
+        else:
+            _put(node, told, link, parcel)
+    parcel.send(node)
+
+
 def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
     """Act on publishes that came in one frame, each by itself; what goes on goes together."""
     parcel = Parcel()
@@ -239,6 +260,7 @@ def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel)
 def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:
     if extent is Extent.NODE:
         return
+    node.floods.append((node.now_ms, extent, told))
     address = Address(told.tree, told.role)
     ways = node.ways(extent, but=came_by)
     links, spew = flooding(node).publish_onward(node, address, told.iid, ways, told.spew)

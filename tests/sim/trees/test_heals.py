@@ -7,6 +7,7 @@ from mesh.model.tree_apps import (
 )
 from mesh.model.tree_frames import HealNotice
 from mesh.model.trees import Colour, Extent
+from mesh.trees.settings import Settings
 from tests.sim.trees.scenes import (
     LONG,
     SQUARE,
@@ -130,3 +131,57 @@ def test_what_sides_were_called_is_not_made_up() -> None:
     said(mesh, "b", "c", HealNotice(Extent.CLOUD, colour))
     [heal] = [one for node, one in mesh.told if node == "c" and isinstance(one, Unpartitioned)]
     assert (heal.colour, heal.near_colour, heal.far_colour) == (colour, None, None)
+
+
+NO_COPIES = Settings(ping_ms=0, copies_trees=False)
+
+
+def late_link(mesh: World) -> None:
+    """Link c to u, then lose what b has on its way to u: all of it stays one part."""
+    mesh.run(for_ms=300)
+    mesh.heal("c", "u")
+    mesh.run(for_ms=400)
+    assert set(mesh.nodes["u"].links_up) == {"b", "c", "z"}
+    mesh.cut("b", "u")
+    mesh.run()
+
+
+def test_news_that_is_lost_with_a_link_comes_over_one_that_came_up_before() -> None:
+    """A publish had passed c by then. Spec: tree_layer 5.2 (H3), 10 (Q1)."""
+    wires = (("y", "b"), ("b", "u"), ("b", "c"), ("u", "z"))
+    mesh = world(wires, roles="z", settings=NO_COPIES)
+    ask(mesh, "u")
+    mesh.wires[frozenset("bu")].latency_ms = 2_000
+    mesh.role("y", "r")
+    late_link(mesh)
+    assert ask(mesh, "u").reached == ["y", "z"]
+
+
+def test_a_heal_whose_news_is_lost_with_a_link_is_known_behind_it() -> None:
+    """Nothing else would have u ask for what is behind x. Spec: tree_layer 7.2, 10 (Q7)."""
+    wires = (("x", "y"), ("y", "b"), ("b", "u"), ("b", "c"), ("u", "z"))
+    mesh = world(wires, roles="z", settings=NO_COPIES)
+    mesh.cut("x", "y")
+    mesh.run()
+    mesh.role("x", "r")
+    mesh.run()
+    mesh.cut("b", "c")
+    mesh.run()
+    mesh.heal("b", "c")
+    mesh.run()
+    assert ask(mesh, "u").reached == ["z"]
+    mesh.wires[frozenset("bu")].latency_ms = 2_000
+    mesh.heal("x", "y")
+    late_link(mesh)
+    assert ask(mesh, "u").reached == ["x", "z"]
+
+
+def test_a_second_link_between_two_parts_brings_no_second_heal() -> None:
+    """News of one side, told over it, is what the other side knows. Spec: tree_layer 7.2 (H13)."""
+    mesh = world((("a", "b"), ("c", "d")), roles="ad")
+    mesh.heal("b", "c")
+    mesh.run()
+    mesh.heal("a", "d")
+    mesh.run()
+    heals = [(name, one.near) for name, one in mesh.told if isinstance(one, Unpartitioned)]
+    assert sorted(heals) == [("a", "b"), ("b", "b"), ("c", "c"), ("d", "c")]
