@@ -136,4 +136,4 @@ class Troubles:
     def _clock(self, _: Sequence[str], up: Sequence[str]) -> None:
         if up:
             jump_s = self.rng.choice([-30, -2, 2, 30])
-            self.driver.faults.clock(Clock(node=self.rng.choice(up), jump_s=jump_s))
+            self.driver.faults.run(Clock(node=self.rng.choice(up), jump_s=jump_s))
