@@ -361,6 +361,31 @@ def test_alerts_fire_where_the_trouble_is_and_nowhere_else(
     assert sorted(found) == sorted(MESHES[trouble]), "\n".join(found.values())
 
 
+@pytest.mark.parametrize(
+    "trouble", [loses_its_kafka, loses_its_auditor], ids=lambda one: one.__name__
+)
+def test_a_mesh_that_is_well_hides_no_other(
+    promtool: str, tmp_path: Path, trouble: Callable[[Scraped], None]
+) -> None:
+    """One Prometheus may watch several, in namespaces of their own, whose nodes have the same names."""
+    of = Scraped()
+    well = before = of.look()
+    trouble(of)
+    both = [
+        {**within(well, "staging"), **within(scrape, "production")}
+        for scrape in (before, of.look())
+    ]
+    found = fired(promtool, tmp_path, *both)
+    assert sorted(found) == sorted(MESHES[trouble]), "\n".join(found.values())
+
+
+def within(scrape: Scrape, namespace: str) -> Scrape:
+    """Return samples with the label that a Prometheus in Kubernetes gives to each."""
+    return {
+        name.replace("{", f'{{namespace="{namespace}",', 1): value for name, value in scrape.items()
+    }
+
+
 def test_the_alert_of_interest_that_is_not_proven_fires_on_what_a_worker_exports(
     promtool: str, tmp_path: Path
 ) -> None:
