@@ -134,6 +134,22 @@ def test_a_pod_that_does_not_come_up_ends_it_and_is_named(
     assert f"error: a-0 is not ready after 0 s: {reason}" in capsys.readouterr().err
 
 
+def test_a_pod_that_is_not_made_or_does_not_end_is_told_where_that_stands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither has a log: a quota is told to its workload, a machine that is lost by its pod."""
+    gone = Cluster([], lambda name: pod(name, "new"))
+    assert run(gone, monkeypatch, "0", "a=1") == 1
+    said = capsys.readouterr().err
+    assert said.endswith(": nobody made it; see `kubectl describe statefulset a`\n"), said
+    lost = pod("a-0", "old", ready=False)
+    lost["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    stuck = Cluster([lost], lambda _: lost)
+    assert run(stuck, monkeypatch, "0", "a=1") == 1
+    said = capsys.readouterr().err
+    assert said.endswith(": it does not end; see `kubectl describe pod a-0`\n"), said
+
+
 def test_an_api_server_that_refuses_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

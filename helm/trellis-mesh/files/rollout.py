@@ -82,6 +82,8 @@ def is_ready(pod: Any) -> bool:
 
 def trouble_of(pod: Any) -> str:
     """Return what keeps a pod from being ready, as far as Kubernetes tells."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return f"it does not end; see `kubectl describe pod {pod['metadata']['name']}`"
     status = pod.get("status", {})
     for container in [
         *status.get("initContainerStatuses", []),
@@ -127,7 +129,9 @@ def restart(api: Api, name: str, revision: str, patience_s: float) -> None:
             if is_new and is_ready(pod):
                 return
         if time.monotonic() > end_s:
-            trouble = "it is not there" if pod is None else trouble_of(pod)
+            workload, _, _ = name.rpartition("-")
+            lacking = f"nobody made it; see `kubectl describe statefulset {workload}`"
+            trouble = lacking if pod is None else trouble_of(pod)
             raise RolloutError(f"{name} is not ready after {patience_s:.0f} s: {trouble}")
         time.sleep(POLL_S)
 
