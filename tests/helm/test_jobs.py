@@ -93,6 +93,34 @@ def test_an_illegal_topology_is_found_before_anything_changes(render: Render) ->
         assert "rel-trellis-mesh-validate" not in of_kind(render(values), "Job")
 
 
+def test_a_job_before_the_release_has_an_account_that_is_there(render: Render) -> None:
+    """One that the chart makes comes later; one that somebody else made may have pull secrets."""
+
+    def account(**settings: object) -> str:
+        job = of_kind(render({**BASE, "serviceAccount": settings}), "Job")
+        return str(
+            job["rel-trellis-mesh-validate"]["spec"]["template"]["spec"]["serviceAccountName"]
+        )
+
+    assert account(create=True, name="mine") == account(create=False) == "default"
+    assert account(create=False, name="mine") == "mine"
+
+
+def test_a_job_may_wait_for_a_machine_and_an_image_as_long_as_helm_does(render: Render) -> None:
+    """Beside what its program is given; `--timeout` would change nothing about a deadline."""
+    helm_s = 300
+    given = {"waitSeconds": 10, "enabled": True}
+    for other, values in {
+        "apply": {"topology": {**BASE["topology"], "apply": given}},
+        "compare": {"topology": {**BASE["topology"], "compare": given}},
+    }.items():
+        jobs = of_kind(render({**BASE, **values, "test": {"waitSeconds": 10}}), "Job")
+        deadlines = {name: job["spec"]["activeDeadlineSeconds"] for name, job in jobs.items()}
+        assert deadlines["rel-trellis-mesh-validate"] >= helm_s
+        assert deadlines["rel-trellis-mesh-doctor"] >= helm_s + 10
+        assert deadlines[f"rel-trellis-mesh-{other}"] >= helm_s + 10
+
+
 def test_pods_are_restarted_by_a_job_that_may_do_nothing_else(render: Render) -> None:
     """Its role names each pod of the workers and no other; its arguments each workload."""
     manifests = render(EVERYTHING)
@@ -121,11 +149,12 @@ def test_pods_are_restarted_by_a_job_that_may_do_nothing_else(render: Render) ->
 
 
 def test_test_job_runs_the_doctor(render: Render) -> None:
-    """`helm test` is a job, gone when it succeeded, with arguments that `mesh doctor` takes."""
+    """`helm test` is a job that takes our arguments: gone when it succeeded, else shown by Helm."""
     job = of_kind(render(EVERYTHING), "Job")["rel-trellis-mesh-doctor"]
     assert job["metadata"]["annotations"] == {
         "helm.sh/hook": "test",
         "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+        "helm.sh/hook-output-log-policy": "hook-failed",
     }
     given = job["spec"]["template"]["spec"]["containers"][0]["command"]
     assert given[:2] == ["mesh", "doctor"]

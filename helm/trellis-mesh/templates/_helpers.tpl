@@ -183,6 +183,10 @@ automountServiceAccountToken: false
 {{/* Helm forgets jobs that failed, also when it uninstalls: they go by themselves after a day. */}}
 {{- define "mesh.jobKeptSeconds" -}}86400{{- end -}}
 
+{{/* A machine may have to be made first and an image fetched. How long to wait for that is for
+     Helm's `--timeout` to say; a deadline ends jobs for which nobody waits any more. */}}
+{{- define "mesh.podStartSeconds" -}}600{{- end -}}
+
 {{/* What every pod has in common but its account and its containers. */}}
 {{- define "mesh.podCommon" -}}
 enableServiceLinks: false
