@@ -330,6 +330,8 @@ def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
         ({"topology": {"spec": {"kafka": {"tokyo": "tokyo:9092"}}}}, "/topology/spec/kafka/tokyo': got string"),
         ({"topology": {"spec": {"nodes": {"tk1": "tokyo"}}}}, "/topology/spec/nodes/tk1': got string"),
         ({"topology": {"spec": {"zones": {"WO": ["tk1", "ny1"]}}}}, "/topology/spec/zones/WO': got array"),
+        ({"bootstrap": {"tokyo": "a,b:9092"}}, "/bootstrap/tokyo': 'a,b:9092' does not match"),
+        ({"tolerations": [{"key": "mesh", "op": "Exists"}]}, "/tolerations/0': additional properties 'op' not allowed"),
         ({"dashboard": {"embed": ["https://portal.example.com/"]}}, "embed"),
         ({"dashboard": {"userHeader": "X User"}}, "userHeader"),
         ({"dashboard": {"ingress": {"hosts": ["Mesh.example.com"]}}}, "hosts"),
@@ -380,6 +382,24 @@ def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
         ),
         ({"extraVolumeMounts": [{"name": "a", "mountPath": "/a"}]}, "extraVolumeMounts: no volume is called a"),
         ({"extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}, "extraVolumeMounts: .* at /tmp already"),
+        ({"extraVolumeMounts": [{"name": "tmp", "mountPath": "/tmp/"}]}, "extraVolumeMounts: .* at /tmp already"),
+        ({"extraVolumeMounts": [{"name": "tmp", "mountPath": "tmp"}]}, "/extraVolumeMounts/0/mountPath': 'tmp' does not match"),
+        *(
+            (
+                {
+                    "credentials": {"tokyo": {"existingSecret": "s"}},
+                    "extraVolumes": [{"name": "ca", "secret": {"secretName": "ca"}}],
+                    "extraVolumeMounts": [{"name": "ca", "mountPath": path}],
+                },
+                said,
+            )
+            for path, said in {
+                "/etc/mesh/kafka/tokyo/ca": "extraVolumeMounts: /etc/mesh/kafka/tokyo is mounted read-only",
+                "/etc/mesh/mesh.yaml/ca": "extraVolumeMounts: /etc/mesh/mesh.yaml is mounted read-only",
+                "/etc/mesh/kafka/": "extraVolumeMounts: /etc/mesh/kafka would hide /etc/mesh/kafka/tokyo",
+                "/": "extraVolumeMounts: / would hide ",
+            }.items()
+        ),
         ({"extraVolumeMounts": [{"name": "cache", "mountPath": "/a"}]}, "extraVolumeMounts: no volume is called cache in every pod"),
         (
             {
@@ -403,6 +423,15 @@ def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
         ({"audit": {"image": {"tag": "a b"}}}, "/audit/image/tag"),
         ({"topology": {"spec": {"nodes": {"TK1": {"kafka": "tokyo"}}}}}, "topology.spec.nodes: TK1 and tk1 differ in case only"),
         ({"topology": {"spec": {"kafka": {"Tokyo": {}}}}}, "topology.spec.kafka: Tokyo and tokyo differ in case only"),
+        ({"topology": {"spec": {}, "existingConfigMap": "mine"}, "nodes": {"tk1": None, "TK1": None}}, "nodes: TK1 and tk1 differ in case only"),
+        (
+            {
+                "topology": {"spec": {}, "existingConfigMap": "mine"},
+                "nodes": {"tk1": None},
+                "credentials": {"a": {"existingSecret": "s"}, "A": {"existingSecret": "s"}},
+            },
+            "credentials: A and a differ in case only",
+        ),
         ({"topology": {"spec": {"nodes": {"tk1": {"kafka": "tokio"}}}}}, 'nodes.tk1.kafka: .* no Kafka cluster "tokio"'),
         ({"topology": {"spec": {"nodes": {"tk1": None}}}}, "nodes.tk1.kafka: .* no Kafka cluster"),
         ({"topology": {"spec": {"kafka": {"tokyo": None}}}}, "spec.kafka.tokyo: nobody says where it is: .* bootstrap.tokyo"),
@@ -424,6 +453,38 @@ def test_what_nobody_could_run_is_refused_before_anything_is_asked(
         merged = over(merged, path, value)
     with pytest.raises(helm_python.HelmError, match=said):
         render(merged)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bootstrap": {"servers": "a:9092"}}, "bootstrap': got object"),  # --set without backslash
+        ({"bootstrap.servers": None}, "bootstrap.servers': got null"),
+        ({"bootstrap.servers": 9092}, "bootstrap.servers': got number"),
+        ({"bootstrap.servers": "a:9092", "client.rack": None}, "client.rack': got null"),
+        ({"bootstrap.servers": "a:9092", ENDPOINT: 443}, f"{ENDPOINT}': got number"),
+    ],
+)
+def test_an_option_of_a_kafka_cluster_is_one_value(
+    render: Render, options: Mapping[str, object], said: str
+) -> None:
+    """What `--set` makes of a name with dots is refused where it stands."""
+    with pytest.raises(helm_python.HelmError, match=f"/topology/spec/kafka/tokyo/{said}"):
+        render(over(BASE, "topology.spec.kafka.tokyo", options))
+    plain = {"bootstrap.servers": "a:9092", "linger.ms": 5, "socket.keepalive.enable": True}
+    render(over(BASE, "topology.spec.kafka.tokyo", plain))
+
+
+def test_volumes_may_lie_where_nothing_is_in_their_way(render: Render) -> None:
+    """Certificates of several authorities, a Secret each; what is writable takes more below it."""
+    mounts = {"ca": "/etc/mesh/ca/tokyo", "more": "/tmp/more", "other": "/etc/mesh/kafka-ca"}
+    volumes = {
+        "extraVolumes": [{"name": name, "secret": {"secretName": name}} for name in mounts],
+        "extraVolumeMounts": [{"name": n, "mountPath": path} for n, path in mounts.items()],
+    }
+    well_formed(render({**BASE, **volumes, "credentials": {"tokyo": {"existingSecret": "s"}}}))
+    whole = [{"name": "ca", "mountPath": "/etc/mesh/kafka"}]
+    well_formed(render({**BASE, **volumes, "extraVolumeMounts": whole}))
 
 
 def test_nodes_need_not_say_the_only_kafka_cluster_there_is(render: Render) -> None:

@@ -5,16 +5,17 @@
 {{- $everywhere := dict "topology" 1 "context" 1 "tmp" 1 -}}
 {{- range $kafka, $_ := .Values.credentials -}}{{- $_ := set $everywhere (include "mesh.credentialVolume" $kafka) 1 -}}{{- end -}}
 {{- $taken := merge (dict "cache" 1 "checkpoint" 1) $everywhere -}}
-{{- $places := dict "/tmp" 1 "/etc/mesh/mesh.yaml" 1 "/etc/mesh/config/trellis-mesh" 1 -}}
-{{- if .Values.audit.enabled -}}{{- $places = merge (dict "/cache" 1 "/var/lib/mesh/checkpoint" 1) $places -}}{{- end -}}
+{{- $ours := dict "/tmp" "writable" "/etc/mesh/mesh.yaml" "read-only" "/etc/mesh/config/trellis-mesh" "read-only" -}}
+{{- if .Values.audit.enabled -}}{{- $ours = merge (dict "/cache" "writable" "/var/lib/mesh/checkpoint" "writable") $ours -}}{{- end -}}
 {{- $secrets := list .Values.credentials -}}
 {{- range .Values.nodes -}}{{- with . -}}{{- $secrets = append $secrets .credentials -}}{{- end -}}{{- end -}}
 {{- range $secrets -}}
 {{- range $kafka, $_ := . -}}
 {{- $_ := set $taken (include "mesh.credentialVolume" $kafka) 1 -}}
-{{- $_ := set $places (printf "/etc/mesh/kafka/%s" $kafka) 1 -}}
+{{- $_ := set $ours (printf "/etc/mesh/kafka/%s" $kafka) "read-only" -}}
 {{- end -}}
 {{- end -}}
+{{- $places := deepCopy $ours -}}
 {{- $own := dict -}}
 {{- range .Values.extraVolumes -}}
 {{- if hasKey $taken .name -}}
@@ -27,10 +28,20 @@
 {{- if not (or (hasKey $own .name) (hasKey $everywhere .name)) -}}
 {{- fail (printf "extraVolumeMounts: no volume is called %s in every pod; extraVolumes has: %s" .name (keys $own | sortAlpha | join ", ")) -}}
 {{- end -}}
-{{- if hasKey $places .mountPath -}}
-{{- fail (printf "extraVolumeMounts: something is mounted at %s already; mount %s elsewhere" .mountPath .name) -}}
+{{- $mount := . -}}
+{{- $at := clean .mountPath -}}
+{{- if hasKey $places $at -}}
+{{- fail (printf "extraVolumeMounts: something is mounted at %s already; mount %s elsewhere" $at .name) -}}
 {{- end -}}
-{{- $_ := set $places .mountPath 1 -}}
+{{- range $place := keys $ours | sortAlpha -}}
+{{- if hasPrefix (printf "%s/" (trimSuffix "/" $at)) $place -}}
+{{- fail (printf "extraVolumeMounts: %s would hide %s of the chart; mount %s elsewhere" $at $place $mount.name) -}}
+{{- end -}}
+{{- if and (hasPrefix (printf "%s/" $place) $at) (eq "read-only" (get $ours $place)) -}}
+{{- fail (printf "extraVolumeMounts: %s is mounted read-only, so nothing can be mounted at %s; mount %s elsewhere" $place $at $mount.name) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $places $at 1 -}}
 {{- end -}}
 {{- end -}}
 
