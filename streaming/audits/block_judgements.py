@@ -237,7 +237,7 @@ def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Seq
         carriers=world.carriers,
         stretches=world.eras.stretches(place, origin, endpoint.node),
         origin=origin,
-        is_linked=world.eras.is_linked,
+        is_read=world.eras.is_read,
         below=_below(place, endpoint, world),
     )
 

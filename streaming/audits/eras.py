@@ -24,7 +24,7 @@ from streaming.audits.pending import Pending
 from streaming.audits.queues import QueueRules
 from streaming.audits.ways import NOTHING_BETWEEN, Between, Ways
 from streaming.tables.rows import DeliveryRow, FrameRow, TopicPartition
-from streaming.tables.topics import place_of
+from streaming.tables.topics import INGRESS, place_of
 
 OF_THE_FILE = -1
 """Number of the topology that the auditor was given, until `mesh.config` tells its own."""
@@ -304,11 +304,16 @@ class Eras:
         numbers = sorted(self.texts)[-1 if self.stage == Stage.RUN.value else -2 :]
         return [_known(self.texts[number]).topology for number in numbers]
 
-    def is_linked(self, outbox: TopicPartition) -> bool:
-        """Return whether an outbox partition is read, by a topology that is in force."""
-        place = place_of(self.prefix, outbox.topic)
-        texts = [self.texts[number] for number in sorted(self.texts)[-2:]]
-        return any((place.node, place.other) in _known(text).plan.crossings for text in texts)
+    def is_read(self, source: TopicPartition) -> bool:
+        """Return whether a source partition is read, by a topology that is in force.
+
+        An outbox is, as long as its link is there, and an ingress, as long as its node is.
+        """
+        place = place_of(self.prefix, source.topic)
+        known = [_known(self.texts[number]) for number in sorted(self.texts)[-2:]]
+        if place.kind == INGRESS:
+            return any(place.node in one.topology.nodes for one in known)
+        return any((place.node, place.other) in one.plan.crossings for one in known)
 
     def is_left(self, outbox: TopicPartition, node: str) -> bool:
         """Return whether the link of an outbox was removed, so that nobody reads on there.

@@ -37,7 +37,7 @@ def claims_on(
     carriers: Carriers,
     stretches: Sequence[Stretch] = (Stretch(),),
     origin: str = "",
-    is_linked: Callable[[TopicPartition], bool] = lambda _: True,
+    is_read: Callable[[TopicPartition], bool] = lambda _: True,
     below: float = 0,
 ) -> Sequence[Claim]:
     """Return what an endpoint claims of one ingress partition.
@@ -52,7 +52,7 @@ def claims_on(
         carriers: How messages came to the endpoint's node.
         stretches: Where in the ingress messages can come to the endpoint at all.
         origin: Whose ingress it is: a queue with a home is for its neighbours alone.
-        is_linked: Whether an outbox partition is still read: of others no cut comes any more.
+        is_read: Whether a source partition is still read: of others no cut comes any more.
         below: What came of offsets below this one may have been deleted unread.
     """
     spans = None
@@ -81,7 +81,7 @@ def claims_on(
                 unknown = spans.unknown_below(subscription, stretch)
                 if subscription.removed is not None:
                     until = spans.until(subscription)
-                    undecided = spans.undecided(subscription, stretch, span, is_linked)
+                    undecided = spans.undecided(subscription, stretch, span, is_read)
             named = (subscription.filter, *between.joins, *between.kept)
             claim = Claim(
                 subscription.filter,
@@ -151,13 +151,13 @@ class Spans:
         subscription: JudgedSubscription,
         stretch: Stretch,
         span: Span | None,
-        is_linked: Callable[[TopicPartition], bool],
+        is_read: Callable[[TopicPartition], bool],
     ) -> Span | None:
         """Return what is owed or not, as lanes will tell that know where a subscription ended."""
         first, removed = self._begin(subscription, stretch), subscription.removed
         if first is None or removed is None or self._is_end_lost(removed):
             return None
-        if None not in self._ends([one for one in self.ways if is_linked(one)], removed):
+        if None not in self._ends([one for one in self.ways if is_read(one)], removed):
             return None
         begin = first if span is None or span.last is None else span.last + 1
         limit = self._limit(removed, stretch)

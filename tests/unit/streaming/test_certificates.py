@@ -168,6 +168,24 @@ def test_a_cut_that_is_read_late_is_looked_at_again(table):
     assert [one.endpoint for one in table.certifier.waiting] == ["a/s1"]
 
 
+def test_where_own_clients_left_their_lane_has_to_tell(table):
+    """As long as it had not, nothing was owed of what had come before: a loss was certified."""
+    nodes = {name: {} for name in "ab"}
+    topology = topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": {}})
+    table.world.eras = Eras.of(topology)
+    table.publish(0, 1, 2)
+    table.deliver(0, 1)
+    table.world.interest.unsubscribe(ENDPOINT, "acme/>", 5)
+    assert table.judge() == []
+    assert table.issued() == []
+    assert [*table.certifier.undecided] == [ENDPOINT]
+    table.cut(3, 5)
+    table.pass_to(3)
+    (case,) = table.judge(outcome=CaseOutcome(3, 2, missing=1, missing_offsets=(2,)))
+    assert case.is_passed
+    assert table.issued() == [(3, 2, False, True)]
+
+
 def test_a_busy_block_is_certified_every_four_seconds(table):
     """Else what is lost under a trickle would show late. Spec: K29."""
     for offset in range(7):
