@@ -68,9 +68,7 @@ class UnplacedDeliveries:
             if (place := places.get(row.source)) is None:
                 place = places[row.source] = names.place(row.source)
             if place is None:
-                key = StrangerKey(row.place.topic, row.source)
-                self.parked.hold(key, [], now_s)
-                self.parked[key][1].append(row)
+                self._park(row, now_s)
                 continue
             source = place_of(prefix, place.topic)
             if source.kind != INGRESS:
@@ -79,6 +77,20 @@ class UnplacedDeliveries:
             if row.message_class != CLASSES.get(source.letter):
                 self.mislabelled.append(mislabelled_finding(prefix, place, row))
             yield place, row
+
+    def _park(self, row: DeliveryRow, now_s: float) -> None:
+        """Keep deliveries until their source is named: one row of each block, however long.
+
+        A Kafka cluster that cannot be read names none of its topics, and others may get all of it.
+        """
+        key = StrangerKey(row.place.topic, row.source)
+        self.parked.hold(key, [], now_s)
+        rows = self.parked[key][1]
+        for at in reversed(range(len(rows))):
+            if rows[at].is_like(row):
+                rows[at] = rows[at].joined(row)
+                return
+        rows.append(row)
 
     def take_late(
         self, place: TopicPartition, endpoint: EndpointKey, row: DeliveryRow, now_s: float

@@ -109,6 +109,29 @@ class DeliveryRow(NamedTuple):
     is_moved: bool = False
     message_class: str = "guaranteed"
 
+    def is_like(self, other: DeliveryRow) -> bool:
+        """Return whether both are deliveries of one block that came the same way."""
+        told = self._replace(
+            digest=other.digest,
+            first=other.first,
+            last=other.last,
+            record_first=other.record_first,
+            record_last=other.record_last,
+            late=other.late,
+        )
+        return told == other
+
+    def joined(self, more: DeliveryRow) -> DeliveryRow:
+        """Return one row for these deliveries and others that are like them."""
+        return self._replace(
+            digest=self.digest + more.digest,
+            first=min(self.first, more.first),
+            last=max(self.last, more.last),
+            record_first=min(self.record_first, more.record_first),
+            record_last=max(self.record_last, more.record_last),
+            late=self.late + more.late,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FramePlace:

@@ -409,6 +409,18 @@ def test_a_delivery_of_a_source_that_nobody_named_is_parked(table):
     assert table.issued() == [(1, 1, True, True)]
 
 
+def test_what_is_parked_grows_with_blocks_and_not_with_batches(table):
+    """A Kafka cluster that cannot be read names none of its topics, however long that takes."""
+    for offset in (*range(100), 4096):
+        table.deliver(offset, source=SourceKey("bb", 0))
+    parked = table.certifier.blocks.unplaced.parked
+    assert [len(rows) for _, rows in parked.values()] == [2]
+    table.world.names.tell(PLACE.topic, "bb")
+    table.deliver(4097, source=SourceKey("bb", 0))
+    blocks = table.certifier.blocks.open[PLACE]
+    assert [one.receipts[ENDPOINT].digest.count for one in blocks.values()] == [100, 2]
+
+
 def test_deliveries_of_a_source_that_no_kafka_cluster_has_are_forged(table):
     """They used to pile up without a word."""
     table.deliver(0, 3, source=SourceKey("bb", 0))
