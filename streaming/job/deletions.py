@@ -78,7 +78,7 @@ class Deletions:
         gone = [place for place in here if place not in planned]
         unread = self._look_for_recreated(state, kafka, there, gone, before, is_due=is_due)
         if gone:
-            state.forget_endpoints(gone, there)
+            state.forget_gone(gone, there)
         places = [
             place
             for place in there
@@ -113,6 +113,7 @@ class Deletions:
             if is_due
             or place.topic not in state.ids
             or place.topic in shorter
+            or place not in before  # it may have been gone for a while
             or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
         }
         new_ids: dict[str, str] = {}

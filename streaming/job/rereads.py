@@ -227,7 +227,7 @@ class Rereader:
             key = (*doubt.source, doubt.generation, doubt.since, doubt.until, is_arrival)
             for outbox in doubt.outboxes:
                 rows.append((number, *outbox, *key))
-                end = read[outbox] if is_arrival else doubt.until + 1
+                end = read.get(outbox, 0) if is_arrival else doubt.until + 1
                 _widen(ranges, outbox, 0, end)
         with self._by_little(ranges):
             requests = self._requests(rows, exact.FRAME_REQUESTS)

@@ -149,30 +149,31 @@ class State:
             self.interest.forget_clients(topic.node, uuid, self.register.now_ms)
         self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]
 
-    def forget_endpoints(
+    def forget_gone(
         self, gone: Collection[TopicPartition], there: Collection[TopicPartition]
     ) -> None:
-        """Forget endpoints whose topics are gone, for clients make new ones for ever.
+        """Forget how far topics were read that are gone: if they come back, it is from 0 on.
 
-        What they had got is not missing.
+        Endpoints are forgotten whole, for clients make new ones for ever. What they had got is not
+        missing.
 
         Args:
             gone: Partitions of a Kafka cluster that it had.
             there: Those that it has.
         """
         topics = {place.topic: None for place in there}
-        ended = [
-            place
-            for place in gone
-            if place.topic not in topics
-            and place_of(self.eras.prefix, place.topic).kind == ENDPOINT
-        ]
-        for place in ended[:FORGOTTEN_MAX]:
+        endpoints: list[TopicPartition] = []
+        for place in [place for place in gone if place.topic not in topics]:
+            if place_of(self.eras.prefix, place.topic).kind == ENDPOINT:
+                endpoints.append(place)
+            else:
+                del self.read[place]
+        for place in endpoints[:FORGOTTEN_MAX]:
             self.certifier.blocks.forget_recreated(place, 0)
             self.progress.forget_recreated(place, "")
             self.ids.pop(place.topic, None)
             del self.read[place]
-        self._forget_order(ended[:FORGOTTEN_MAX])
+        self._forget_order(endpoints[:FORGOTTEN_MAX])
 
     def _forget_order(self, places: Collection[TopicPartition]) -> None:
         self.order.forget(places)

@@ -149,7 +149,7 @@ class PlainRereader(Rereader):
             rows: list[tuple[int, int, int]] = []
             ways: dict[int, set[TopicPartition]] = {}
             for outbox in doubt.outboxes:
-                end = read[outbox] if doubt.receiver else doubt.until + 1
+                end = read.get(outbox, 0) if doubt.receiver else doubt.until + 1
                 for frame, number, offset in self._messages(outbox, end, doubt):
                     rows.append((frame, number, offset))
                     ways.setdefault(offset, set()).add(outbox)

@@ -230,6 +230,24 @@ def test_what_is_lost_of_a_topic_that_was_recreated_is_found(
     assert bench.found(FindingKind.UNPROVEN) == [(where,)]
 
 
+def test_a_topic_that_was_gone_for_a_while_is_read_from_its_beginning(bench: Bench) -> None:
+    """A change removes a node, and another one brings it back: nothing was certified of it.
+
+    Spark finds its topics anew, and what it read of them was said to be unread.
+    """
+    del bench.read[INGRESS]
+    bench.take(Batch())
+    bench.brokers.ids[INGRESS.topic] = id_of(2)
+    bench.read[INGRESS] = 3
+    told = bench.control(id_of(2), 3)
+    rows, came = [published(0, 2)], [delivered(0, 2, id_of(2))]
+    bench.take(Batch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
+    bench.wait(30)
+    assert bench.found(FindingKind.UNPROVEN) == [(str(INGRESS),)], "it was recreated, and is read"
+    (block,) = bench.auditor.state.certifier.blocks.open[INGRESS].values()
+    assert [(one.first, one.expected, one.equal) for one in block.issued.values()] == [(0, 3, True)]
+
+
 def test_what_comes_late_of_the_former_topic_is_not_taken_for_the_new_ones(bench: Bench) -> None:
     bench.brokers.ids[INGRESS.topic] = id_of(2)
     bench.read[INGRESS] = 0
