@@ -104,7 +104,7 @@ class Drain:
                 yield "what looks wrong is not read again yet"
 
     def _unread(self, state: State, sources: Sources) -> Iterator[str]:
-        for kafka in filter(sources.is_needed, sources.brokers):
+        for kafka in sources.counted:
             if kafka not in self.ends:
                 yield f"{kafka} does not say where its logs end"
             for place, end in self.ends.get(kafka, {}).items():

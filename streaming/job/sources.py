@@ -73,8 +73,12 @@ class Sources:
     @property
     def read_s(self) -> float:
         """Return before which moment all that was written has been read, everywhere."""
-        counted = [kafka for kafka in self.brokers if self.is_needed(kafka)]
-        return min((self.read.get(kafka, -inf) for kafka in counted), default=inf)
+        return min((self.read.get(kafka, -inf) for kafka in self.counted), default=inf)
+
+    @property
+    def counted(self) -> Collection[str]:
+        """Return the Kafka clusters that can concern anybody, be they known or not."""
+        return self.brokers if self.needed is None else self.needed
 
     def read_ms(self, kafka: str, wall_ms: int) -> int | None:
         """Return as the time of day before which moment all that was written has been read.

@@ -103,6 +103,14 @@ def test_it_ends_once_all_that_was_there_is_read_though_nodes_beat_on(mesh: Mesh
     assert mesh.look()
 
 
+def test_a_kafka_cluster_that_nobody_knows_how_to_reach_is_waited_for(mesh: Mesh) -> None:
+    """A change has brought it, and its record does not say where it is: nothing there is judged."""
+    mesh.sources.needed = dict.fromkeys(("k1", "k2", "k3"))
+    mesh.read()
+    assert not mesh.look()
+    assert mesh.drain.left == ("k3 does not say where its logs end",)
+
+
 def test_what_had_been_published_is_waited_for_and_what_came_later_is_not(mesh: Mesh) -> None:
     mesh.look()
     mesh.read()

@@ -113,6 +113,14 @@ def test_a_kafka_cluster_without_nodes_holds_nobody_up() -> None:
     assert (world.sources.is_needed("k1"), world.sources.is_needed("k2")) == (True, False)
 
 
+def test_a_kafka_cluster_that_nobody_knows_how_to_reach_is_never_read() -> None:
+    """A change has brought it: blocks were forgotten of which its nodes may lack something."""
+    world = World()
+    world.sources.read = {"k1": 50.0, "k2": 50.0}
+    world.sources.needed = dict.fromkeys(("k1", "k2", "k3"))
+    assert world.sources.read_s == -inf
+
+
 def test_how_far_was_read_is_told_by_the_time_of_day():
     sources = Sources("mesh.", clock=lambda: 50.0, read={"k1": 47.5})
     assert sources.read_ms("k1", 1_700_000_000_000) == 1_699_999_997_500
