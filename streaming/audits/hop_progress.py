@@ -31,7 +31,7 @@ from streaming.audits.chains import ChainKey
 from streaming.audits.generations import Generations
 from streaming.audits.tickets import EVERYONE, PositionKey, Sight, Standstill, Step, Ticket
 from streaming.tables.rows import SourceKey, TopicPartition
-from streaming.tables.topics import place_of
+from streaming.tables.topics import OUTBOX, place_of
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class HopProgress:
         known = {step.reader: step for step in ticket.ahead}
         followed = {step.reader: None for step in steps}  # a loop has an end here
         for step in steps:
-            if not (self._settle(step, sight) or _is_left(ticket, step, sight)):
+            if not (self._settle(ticket, step, sight) or _is_left(ticket, step, sight)):
                 remaining.append(step)
                 continue
             steps.extend(self._onward(ticket, step, known, followed, sight))
@@ -157,7 +157,7 @@ class HopProgress:
             ways.extend(onward)
             ahead.extend(onward)
         for step in ahead:
-            self._settle(step, sight)
+            self._settle(ticket, step, sight)
         return ahead
 
     def _onward(
@@ -176,8 +176,8 @@ class HopProgress:
             seen = known.get(found.reader)
             yield found if seen is None else replace(seen, trail=found.trail)
 
-    def _settle(self, step: Step, sight: Sight) -> bool:
-        if not self._has_passed(step):
+    def _settle(self, ticket: Ticket, step: Step, sight: Sight) -> bool:
+        if not self._has_passed(ticket, step):
             return False
         if step.awaits is not None and _is_read(step.awaits, sight.read):
             step.awaits = {}
@@ -191,8 +191,8 @@ class HopProgress:
             sight.shorten(step.awaits, ends)
         return not step.awaits
 
-    def _has_passed(self, step: Step) -> bool:
-        if self.positions.get(step.reader, 0) < step.target or self._holds(step.reader.node):
+    def _has_passed(self, ticket: Ticket, step: Step) -> bool:
+        if self.positions.get(step.reader, 0) < step.target or self._holds(ticket, step):
             return False
         if step.chain is None:
             return True
@@ -213,10 +213,18 @@ class HopProgress:
         offset = self.positions.get(step.sender, 0)
         return step.accepted >= position_in_chain(generation, offset)
 
-    def _holds(self, node: str) -> TopicPartition | None:
-        """Return a target that a node cannot write just now, if there is one. Spec: K20."""
-        of_node = (one.outbox for one in self.held)
-        return next((at for at in of_node if place_of(self.prefix, at.topic).node == node), None)
+    def _holds(self, ticket: Ticket, step: Step) -> TopicPartition | None:
+        """Return a target that a hop cannot write just now, if what is late may be in there.
+
+        Endpoints of a node that only passes it on get nothing of it. Spec: K20.
+        """
+        node = step.reader.node
+        is_last = ticket.node in (node, EVERYONE)
+        for target in (one.outbox for one in self.held):
+            place = place_of(self.prefix, target.topic)
+            if place.node == node and (is_last or place.kind == OUTBOX):
+                return target
+        return None
 
     def _next_steps(self, step: Step, sight: Sight) -> Iterator[Step]:
         place = step.reader.place
@@ -243,17 +251,17 @@ class HopProgress:
             read: Next offset that the auditor reads of every topic partition.
         """
         for step in ticket.steps:
-            if not self._has_passed(step):
-                yield _hop(step), Standstill(step.reader.node, self._reason(step, read))
+            if not self._has_passed(ticket, step):
+                yield _hop(step), Standstill(step.reader.node, self._reason(ticket, step, read))
 
-    def _reason(self, step: Step, read: Mapping[TopicPartition, int]) -> str:
+    def _reason(self, ticket: Ticket, step: Step, read: Mapping[TopicPartition, int]) -> str:
         hop = _hop(step)
         position = self.positions.get(step.reader, 0)
         if position < step.target:
             return f"{hop}: read up to {position} of {step.target}"
-        if (held := self._holds(step.reader.node)) is not None:
+        if (held := self._holds(ticket, step)) is not None:
             return f"{hop}: holds what is for {held}"
-        if not self._has_passed(step):
+        if not self._has_passed(ticket, step):
             return f"{hop}: has not accepted all up to {step.accepted}, a gap is repaired"
         awaits = step.awaits or {}
         late = min((one for one, end in awaits.items() if read.get(one, 0) < end), default=None)
@@ -264,7 +272,7 @@ class HopProgress:
 
     def where(self, ticket: Ticket, read: Mapping[TopicPartition, int]) -> str:
         """Return what a ticket waits for first, for people."""
-        return next((self._reason(step, read) for step in ticket.steps), "nothing")
+        return next((self._reason(ticket, step, read) for step in ticket.steps), "nothing")
 
 
 def _chain(outbox: TopicPartition, source: SourcePartition) -> ChainKey:

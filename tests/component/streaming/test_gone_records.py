@@ -177,14 +177,14 @@ def test_a_loss_is_told_after_a_node_was_given_up_that_has_left_things_unread(
 
 def test_a_hold_is_over_whose_target_was_deleted(bench: PlainBench, plant: Plant) -> None:
     """Its lane keeps nothing of it any more; the word of its catch-up stays for ever."""
-    target, source = Place("mesh.b.ep.gone", 0), SourcePartition(plant.id_of("mesh.a.to.b.g"), 0)
+    target, source = Place("mesh.c.ep.gone", 0), SourcePartition(plant.id_of("mesh.b.to.c.g"), 0)
     own, beside = Held(target, source, 1, 4), Held(target, source, 1, 6)
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
-    plant.keep("b", own)
+    plant.keep("c", own)
     plant.carry(5, ["c/s1"], lost=[3])
     assert bench.settle() == []
-    plant.put("b.progress", 0, fact_key(own.key), None)
-    plant.put("b.progress", 1, fact_key(beside.key), encode_fact(beside))
+    plant.put("c.progress", 0, fact_key(own.key), None)
+    plant.put("c.progress", 1, fact_key(beside.key), encode_fact(beside))
     assert bench.settle() == ["missing"]
 
 

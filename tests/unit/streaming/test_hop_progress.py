@@ -249,6 +249,19 @@ def test_what_a_node_holds_for_a_target_has_not_passed_it(walk):
     assert walk.go()
 
 
+@pytest.mark.parametrize("node", ["b", "c", EVERYONE])
+def test_what_a_node_holds_for_its_own_endpoints_keeps_no_others_waiting(node: str) -> None:
+    """One topic of too few partitions, and no loss was told any more of all that b passes on."""
+    walk = Walk(node=node)
+    walk.position("a", INGRESS, 10)
+    walk.position("b", FIRST, 3)
+    walk.position("c", SECOND, 8)
+    walk.hold(TopicPartition("mesh.b.ep.short", 3), KEYS[FIRST], 1)
+    assert walk.go() is (node == "c")
+    if node != "c":
+        assert walk.where().endswith("holds what is for mesh.b.ep.short/3")
+
+
 def test_a_catch_up_begins_and_ends_no_hold(walk):
     """K20: it tells how far it has written. Its word stays when the target is gone, for good."""
     walk.position("a", INGRESS, 10)
