@@ -9,6 +9,10 @@ from typing import NamedTuple
 from streaming.audits.eras import OF_THE_FILE
 from streaming.tables.rows import TopicPartition
 
+UNREAD_MAX = 100
+"""Cuts of one source and node that are kept for subscriptions that are not read yet; what older
+ones would tell of these is unproven."""
+
 
 class CutKey(NamedTuple):
     """The cuts of one source partition for one subscriber's node."""
@@ -27,8 +31,8 @@ class KnownCut(NamedTuple):
             cuts at one position the order of the ledger counts: what came before a change was
             forgotten with it.
         topic_id: Of the source, in hexadecimal.
-        is_late: Whether ledger records before it were deleted unread: the source may have known as
-            much before.
+        is_late: Whether ledger records before it were deleted unread, or cuts forgotten: the source
+            may have known as much before.
     """
 
     position: int
@@ -85,10 +89,25 @@ def joined(before: Sequence[KnownCut], now: Iterable[KnownCut]) -> list[KnownCut
 
 
 def answering(
-    cuts: Sequence[KnownCut], versions: Iterable[int], eras: Iterable[int]
+    cuts: Sequence[KnownCut], versions: Iterable[int], eras: Iterable[int], unread: float
 ) -> list[KnownCut]:
-    """Return the cuts that answer for versions by topologies, and the newest."""
+    """Return the cuts that answer for versions by topologies, and the newest.
+
+    Those that tell versions of which no record has been read answer for whatever is there.
+
+    Args:
+        cuts: All of them, in the order of the ledger.
+        versions: That are asked for.
+        eras: Numbers of topologies.
+        unread: Offset of `clients` up to which it has been read.
+    """
     asked = [(version, era) for version in versions for era in eras]
     numbers = [first_knowing(cuts, *one) for one in asked]
-    kept = {number: None for number in (*numbers, len(cuts) - 1) if number < len(cuts)}
-    return [cuts[number] for number in sorted(kept)]
+    begin = bisect_left(cuts, unread, key=lambda cut: cut.offset)
+    first = max(begin, len(cuts) - UNREAD_MAX)
+    kept = dict.fromkeys((*numbers, *range(first, len(cuts)), len(cuts) - 1))
+    return [
+        cuts[number]._replace(is_late=True) if number == first > begin else cuts[number]
+        for number in sorted(kept)
+        if number < len(cuts)
+    ]

@@ -569,6 +569,7 @@ class Interest:
         uuids: Mapping[str, str],
         eras_of: ErasOf = lambda _: (OF_THE_FILE,),
         claimed: ClaimedFilters = lambda *_: (),
+        read_of: Callable[[str], float] = lambda _: inf,
     ) -> None:
         """Forget what no judgement will ask for any more, once enough has gathered.
 
@@ -580,6 +581,7 @@ class Interest:
             uuids: Node -> uuid.
             eras_of: By which topologies each source partition was routed.
             claimed: Which filters matter to what is not certified for good.
+            read_of: Uuid -> offset up to which the `clients` topic of its node has been read.
         """
         if not self.is_full:
             return
@@ -593,7 +595,10 @@ class Interest:
                 if subscription.removed is not None:
                     asked[subscription.removed] = None
         for key, cuts in self.cuts.items():
-            self.cuts[key] = answering(cuts, versions.get(key.uuid, ()), eras_of(key.place))
+            asked = versions.get(key.uuid, {})
+            self.cuts[key] = answering(cuts, asked, eras_of(key.place), read_of(key.uuid))
+            if any(one.is_late for one in self.cuts[key]):
+                self.told_since.setdefault(key, 0)
 
     def _forget_ended(self, endpoint: EndpointKey, claimed: ClaimedFilters) -> None:
         self._newest.pop(endpoint, None)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from math import inf
 from secrets import token_hex
 
@@ -23,6 +22,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.block_judgements import claimed_of
 from streaming.audits.eras import OF_THE_FILE
+from streaming.audits.interest import EndpointKey
 from streaming.audits.needless_copies import asked_patterns
 from streaming.audits.queues import QueueRules
 from streaming.audits.unwanted_deliveries import wanted_patterns
@@ -466,8 +466,23 @@ class Auditor:
             judge.look_at_silences(seen_s)
 
     def _prune(self) -> None:
-        """Forget subscriptions that have ended, and filters that nobody names any more."""
-        state, interest = self.state, self.state.interest
-        claimed = partial(claimed_of, state.certifier.blocks, state.world(lambda _: None))
-        interest.prune(state.names.uuids, state.eras.numbers_of, claimed)
+        """Forget subscriptions that have ended, and filters that nobody names any more.
+
+        What is written to a Kafka cluster that is not read just now, or read late, may be of those
+        that have ended there, and lanes elsewhere may know of others there already.
+        """
+        state, interest, sources = self.state, self.state.interest, self.sources
+        world, names = state.world(lambda _: None), TopicNames(self.topology.prefix)
+        nodes = {uuid: node for node, uuid in state.names.uuids.items()}
+
+        def claimed(endpoint: EndpointKey, filters: Collection[str]) -> Collection[str]:
+            if sources.homes.get(endpoint.node) in (*self.lagging, *sources.unread):
+                return filters
+            return claimed_of(state.certifier.blocks, world, endpoint, filters)
+
+        def read_of(uuid: str) -> int:
+            topic = names.clients(nodes[uuid]) if uuid in nodes else ""
+            return state.read.get(TopicPartition(topic, 0), 0)
+
+        interest.prune(state.names.uuids, state.eras.numbers_of, claimed, read_of)
         self.bundler.forget(interest, state.eras.known())

@@ -16,6 +16,7 @@ from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from mesh.wire.control import encode_config
 from mesh.wire.keys import fact_key
 from mesh.wire.state import encode_fact
+from streaming.audits.interest import PRUNE_EVERY
 from streaming.tables.rows import TopicPartition
 from tests.component.streaming.plain_bench import PlainBench
 from tests.streaming.conftest import kafka_of
@@ -132,6 +133,27 @@ def test_subscriptions_of_a_clients_topic_that_was_recreated_are_read_from_its_b
     bench.settle()
     lost = ("mesh.a.in.g/0/0/7",)
     assert missing(bench) == [("c/s1", lost), ("c/s3", lost)]
+
+
+# -- subscriptions that have ended in a Kafka cluster that is not read -------------------------
+
+
+def test_what_ended_is_known_as_long_as_its_kafka_cluster_is_not_read(
+    bench: PlainBench, plant: Plant
+) -> None:
+    """It was forgotten once enough had changed elsewhere: what had come by it was unexpected."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"])
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>", None))
+    bench.take("mesh.c.ep.s1")
+    interest, sources = bench.auditor.state.interest, bench.auditor.sources
+    sources.unread["k2"] = "nobody answers"
+    interest.version += PRUNE_EVERY
+    bench.wait(3)
+    assert not interest.is_full
+    del sources.unread["k2"]
+    assert bench.settle() == []
+    assert certified(bench) == [(True, True)]
 
 
 # -- nodes that are gone ---------------------------------------------------------------------

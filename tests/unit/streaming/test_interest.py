@@ -444,6 +444,22 @@ def test_a_long_life_of_changes_leaves_little_behind():
     assert spans(interest)[-1] == Span(19_990)
 
 
+def test_what_lanes_knew_of_subscriptions_that_are_read_late_is_kept():
+    """A Kafka cluster had not been read for a while: what was lost meanwhile was owed to nobody."""
+    interest = Interest()
+    for version in range(1100):
+        cut(interest, PLACE, 10 * version, version)
+        interest.prune({"c": "u"}, read_of=lambda _: 0)
+    assert sum(map(len, interest.cuts.values())) < 300
+    interest.subscribe(ENDPOINT, "acme/>", Subscription(), 950)
+    assert claims(interest) == [(Span(9500), False, None)]
+    interest.unsubscribe(ENDPOINT, "acme/>", 1100)
+    interest.subscribe(ENDPOINT, "other/>", Subscription(), 400)
+    (_, other, before) = claims(interest)
+    assert other[0] is not None
+    assert before == (None, True, other[0].first - 1), "nobody can tell what is not kept any more"
+
+
 def test_a_uuid_of_another_node_is_nobodys_to_take():
     """Else its versions would be mixed with those of the other."""
     names = Names()
