@@ -25,7 +25,7 @@ from streaming.audits.cuts import (
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
-from streaming.tables.filters import Filters
+from streaming.tables.filters import LITERAL, Filters, Shape
 from streaming.tables.rows import SourceKey, TopicPartition
 
 ClaimedFilters = Callable[["EndpointKey", Collection[str]], Collection[str]]
@@ -320,6 +320,15 @@ class Interest:
             (one.asked.kind, one.asked.message_class) == (asked.kind, asked.message_class)
             for one in known.values()
         )
+
+    def widen(self) -> None:
+        """Take that nodes may widen what is asked for just now, and do until it is left."""
+        for subscriptions in self.subscriptions.values():
+            for one in subscriptions:
+                is_wild = one.removed is None and Shape.of(one.filter) != LITERAL
+                if is_wild and not one.is_wide:
+                    one.is_wide = True
+                    self.version += 1
 
     def _open(self, endpoint: EndpointKey, filter_: str) -> JudgedSubscription | None:
         newest = self._newest_of(endpoint).get(filter_)

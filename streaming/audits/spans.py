@@ -17,7 +17,7 @@ from streaming.audits.cuts import CutKey
 from streaming.audits.eras import OF_THE_FILE, Stretch
 from streaming.audits.interest import EndKey, EndpointKey, Interest
 from streaming.audits.queues import EVERYWHERE, SHARED
-from streaming.audits.subscriptions import JudgedSubscription
+from streaming.audits.subscriptions import EVERYTHING, JudgedSubscription
 from streaming.tables.rows import SourceKey, TopicPartition
 
 Carriers = Callable[[str, SourceKey], Sequence[TopicPartition]]
@@ -82,20 +82,23 @@ def claims_on(
                 if subscription.removed is not None:
                     until = spans.until(subscription)
                     undecided = spans.undecided(subscription, stretch, span, is_read)
-            named = (subscription.filter, *between.joins, *between.kept)
+            others = (*between.joins, *between.kept)
             claim = Claim(
                 subscription.filter,
                 span,
                 between,
                 is_untaken=is_owed and is_last and span is None and not unknown,
                 is_refusable=is_refusable,
-                newest=interest.filters.newest(named),
+                newest=interest.filters.newest((subscription.filter, *others)),
                 undecided=undecided,
                 until=until,
             )
             if span is not None and span.first < below:
                 unknown = max(unknown, below)
             claims += unproven(claim, unknown) if unknown else [claim]
+            if subscription.is_wide:
+                newest = interest.filters.newest((EVERYTHING, *others))
+                claims.append(Claim(EVERYTHING, None, between, newest=newest, until=until))
     return claims
 
 

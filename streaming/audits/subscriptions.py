@@ -12,6 +12,9 @@ from streaming.tables.rows import TopicPartition
 POLICIES_BY_PROMISE = ("every", "local", "home", "any")
 """Of the policies that the subscriptions of a queue say, the first one here is in force."""
 
+EVERYTHING = ">"
+"""The filter that every other one is covered by."""
+
 
 @dataclass(slots=True)
 class JudgedSubscription:
@@ -30,6 +33,8 @@ class JudgedSubscription:
         is_refused: Of another kind, class or policy than its endpoint has: nodes leave it out.
         asked: What its record says.
         since_ms: When that came, by the broker's clock.
+        is_wide: Nodes may have merged its filter with others under a wider one: beyond what it asks
+            for it may get anything.
         lacked: Source partition -> offset up to which every hop had passed while it was in force,
             and something had not come: that was owed, wherever it is said to have ended.
     """
@@ -45,7 +50,13 @@ class JudgedSubscription:
     is_refused: bool = field(default=False, compare=False)
     asked: Subscription = field(default=Subscription(), compare=False)
     since_ms: int = field(default=0, compare=False)
+    is_wide: bool = field(default=False, compare=False)
     lacked: dict[TopicPartition, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def selecting(self) -> tuple[str, ...]:
+        """The filters by which something may come: its own, and what a node may widen it to."""
+        return (self.filter, EVERYTHING) if self.is_wide else (self.filter,)
 
     @property
     def standing(self) -> tuple[bool, bool, int]:
@@ -124,5 +135,6 @@ def judged_by(
         is_certified=judged.is_certified and not subscription.is_refused,
         is_refused=subscription.is_refused,
         since_ms=subscription.since_ms,
+        is_wide=subscription.is_wide,
         lacked=subscription.lacked,
     )

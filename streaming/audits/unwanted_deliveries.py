@@ -83,7 +83,8 @@ class UnwantedDeliveries:
         """Return the subjects that neither the endpoint asks for nor who moves messages there."""
         endpoint = self._endpoint(row)
         askers = (endpoint, *interest.others_of(endpoint))
-        filters = [one.filter for who in askers for one in interest.subscriptions.get(who, ())]
+        asked = [one for who in askers for one in interest.subscriptions.get(who, ())]
+        filters = [filter_ for one in asked for filter_ in one.selecting]
         return [
             one
             for one in row.subjects
@@ -95,7 +96,7 @@ def wanted_patterns(prefix: str, interest: Interest) -> Mapping[str, str]:
     """Return per endpoint topic a regular expression of what was ever asked for there."""
     return {
         f"{prefix}{endpoint.node}.ep.{endpoint.name}": pattern_of(
-            subscription.filter for subscription in subscriptions if is_filter(subscription.filter)
+            filter_ for one in subscriptions if is_filter(one.filter) for filter_ in one.selecting
         )
         for endpoint, subscriptions in interest.subscriptions.items()
     }

@@ -329,13 +329,15 @@ class Auditor:
     def _know_subscriptions(self) -> None:
         """Have the next batch matched against what is asked for by now."""
         if self.wanted_version != self.state.interest.version:
-            self.wanted_version = self.state.interest.version
             state, prefix = self.state, self.topology.prefix
+            self.bundler.follow(state.eras.linked())
+            if self.bundler.bundles is None and state.interest.filters.has_surplus:
+                state.interest.widen()
+            self.wanted_version = state.interest.version
             self.wanted = wanted_patterns(prefix, state.interest)
             # Another aggregation of each batch: for who wants to know.
             looks = self.topology.audit_copies
             self.asked = asked_patterns(prefix, state.interest, state.eras) if looks else {}
-            self.bundler.follow(state.eras.linked())
 
     def _go_on(self, kafka: str, batch: int) -> tuple[Positions, Positions]:
         """Note how far a batch has read; return how far had been read before, and is now."""

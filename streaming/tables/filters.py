@@ -89,6 +89,14 @@ class Filters:
         """Return the highest number of some filters; of one that nobody knows none is higher."""
         return max(self.numbers.get(one, ALL - 1) for one in filters)
 
+    @property
+    def has_surplus(self) -> bool:
+        """Whether nodes may have widened some: they look up no more shapes. Spec: DESIGN 3."""
+        with _LOCK:
+            known = list(self.numbers)
+        shapes = {Shape.of(one): None for one in known}
+        return len(shapes.keys() - {LITERAL}) > SHAPES_MAX
+
     def by_shape(self) -> Mapping[Shape, Sequence[str]]:
         """Return all of them by shape; nothing if they are too many."""
         with _LOCK:
