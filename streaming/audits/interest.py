@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
-from mesh.model.control import Subscription
+from mesh.model.control import EndpointKind, Subscription
 from mesh.model.state import Cut
 from streaming.audits.cuts import (
     CutKey,
@@ -25,7 +25,7 @@ from streaming.audits.cuts import (
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
-from streaming.tables.filters import LITERAL, Filters, Shape
+from streaming.tables.filters import LITERAL, SHAPES_MAX, Filters, Shape
 from streaming.tables.rows import SourceKey, TopicPartition
 
 ClaimedFilters = Callable[["EndpointKey", Collection[str]], Collection[str]]
@@ -322,13 +322,27 @@ class Interest:
         )
 
     def widen(self) -> None:
-        """Take that nodes may widen what is asked for just now, and do until it is left."""
-        for subscriptions in self.subscriptions.values():
-            for one in subscriptions:
-                is_wild = one.removed is None and Shape.of(one.filter) != LITERAL
-                if is_wild and not one.is_wide:
-                    one.is_wide = True
-                    self.version += 1
+        """Take that there are more shapes of wildcards than nodes look up, until these are left.
+
+        Channels may get more than they ask for. Of the queues of one node only so many shapes
+        count, and which these are is its own business. Spec: DESIGN 3.
+        """
+        wild = [
+            (endpoint.node, one, shape)
+            for endpoint, subscriptions in self.subscriptions.items()
+            for one in subscriptions
+            if one.removed is None and (shape := Shape.of(one.filter)) != LITERAL
+        ]
+        of_queues: dict[str, dict[Shape, None]] = {}
+        for node, one, shape in wild:
+            if one.asked.kind is EndpointKind.QUEUE:
+                of_queues.setdefault(node, {})[shape] = None
+        for node, one, _ in wild:
+            is_queue = one.asked.kind is EndpointKind.QUEUE
+            before = one.is_wide, one.is_surplus
+            one.is_wide |= not is_queue
+            one.is_surplus |= is_queue and len(of_queues[node]) > SHAPES_MAX
+            self.version += before != (one.is_wide, one.is_surplus)
 
     def _open(self, endpoint: EndpointKey, filter_: str) -> JudgedSubscription | None:
         newest = self._newest_of(endpoint).get(filter_)

@@ -73,8 +73,9 @@ def claims_on(
                 continue
             span, undecided, until, unknown = None, None, None, 0.0
             is_owed = subscription.is_certified and (is_local or not subscription.noexport)
-            is_refusable = is_owed and not (between.is_sure or subscription.policy in SHARED)
-            is_owed &= not is_refusable  # selectors let shared ones pass
+            is_passed = between.is_sure or subscription.policy in SHARED  # by selectors, surely
+            is_refusable = is_owed and (subscription.is_surplus or not is_passed)
+            is_owed &= not is_refusable
             is_last = subscription.removed is None and stretch.last is None
             if is_owed and spans is not None:
                 span = spans.owed(subscription, stretch)

@@ -35,6 +35,8 @@ class JudgedSubscription:
         since_ms: When that came, by the broker's clock.
         is_wide: Nodes may have merged its filter with others under a wider one: beyond what it asks
             for it may get anything.
+        is_surplus: The queues of its node have more shapes of wildcards than it takes: it may leave
+            this one out.
         lacked: Source partition -> offset up to which every hop had passed while it was in force,
             and something had not come: that was owed, wherever it is said to have ended.
     """
@@ -51,6 +53,7 @@ class JudgedSubscription:
     asked: Subscription = field(default=Subscription(), compare=False)
     since_ms: int = field(default=0, compare=False)
     is_wide: bool = field(default=False, compare=False)
+    is_surplus: bool = field(default=False, compare=False)
     lacked: dict[TopicPartition, int] = field(default_factory=dict, compare=False)
 
     @property
@@ -136,5 +139,6 @@ def judged_by(
         is_refused=subscription.is_refused,
         since_ms=subscription.since_ms,
         is_wide=subscription.is_wide,
+        is_surplus=subscription.is_surplus,
         lacked=subscription.lacked,
     )

@@ -1,6 +1,6 @@
 """With filters of more shapes than nodes look up, endpoints may get what they did not ask for.
 
-It is the one exception to exactness. Spec: DESIGN 3.
+It is the one exception to exactness; queues get less instead. Spec: DESIGN 3.
 """
 
 from __future__ import annotations
@@ -51,3 +51,19 @@ def test_what_comes_by_a_widened_filter_is_no_fault(
     bench.settle()
     found = bench.auditor.state.register.findings.values()
     assert [(str(one.kind), one.endpoint) for one in found] == [("unexpected", "c/calm")]
+
+
+def test_what_a_queue_does_not_get_by_a_surplus_filter_is_not_missing(
+    plant: Plant, tmp_path: Path
+) -> None:
+    """Its node takes so many shapes of wildcards for its queues. The others it owes all the same."""
+    bench = PlainBench(None, plant, tmp_path)
+    for one in SHAPES:
+        plant.subscribe("c", "hostile", one, b'{"kind": "queue"}')
+    plant.subscribe("b", "calm", "x/*/x/x/x/x/x", b'{"kind": "queue"}')
+    for node in "bc":
+        plant.cuts_everywhere(node, len(plant.logs[f"mesh.{node}.clients", 0]) - 1)
+    plant.carry(3, [], subject="x/x/x/x/x/x/x")
+    bench.settle()
+    found = bench.auditor.state.register.findings.values()
+    assert [(str(one.kind), one.endpoint) for one in found] == [("missing", "b/calm")]
