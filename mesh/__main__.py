@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import os
-import signal
+try:
+    import gc
+    import os
+    import signal
+except KeyboardInterrupt:  # before `main` can say what becomes of it
+    raise SystemExit(130) from None
 
 TYPE_CHECKING = False  # what is imported before `main` begins could show a traceback
 if TYPE_CHECKING:

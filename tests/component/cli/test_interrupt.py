@@ -141,6 +141,27 @@ main()
 """
 
 
+BEFORE_MAIN = """
+import signal, sys
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "signal":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+del sys.modules["signal"]
+import mesh.__main__
+"""
+
+
+def test_one_that_comes_before_main_shows_no_traceback() -> None:
+    """While Python itself begins, and in the script that `pip` writes, it is theirs to handle."""
+    command = [sys.executable, "-c", BEFORE_MAIN]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 def test_one_that_comes_while_modules_are_imported_shows_no_traceback() -> None:
     """A process of its own: whoever starts it sees that a signal has ended it, and no word."""
     command = [sys.executable, "-c", WHILE_IMPORTING]
