@@ -28,6 +28,7 @@ from mesh.trees import (
 from tests.mutations.patching import Mutation, Patches
 from tests.sim.trees import (
     test_directed,
+    test_heals,
     test_joining,
     test_moving,
     test_snooping,
@@ -307,6 +308,10 @@ def what_has_ended_stays_so(patches: Patches) -> None:
     patches.put(installing, "route_added", lambda *how: route_added(*how[:-1], False))
 
 
+def links_that_come_up_are_told_nothing(patches: Patches) -> None:
+    patches.put(heals, "tell_again", lambda *_: None)
+
+
 def nobody_is_told_of_reopening(patches: Patches) -> None:
     reopen = late_routes.reopen
 
@@ -424,7 +429,7 @@ TREE_KILLERS: dict[str, int] = {
     "copies_are_not_answered": 5,
     "lost_links_owe_nothing": 54,
     "copied_maps_cover_every_heal": 303,
-    "replies_overtake_what_is_held": 79,
+    "replies_overtake_what_is_held": 78,
     "frames_are_read_in_any_order": 17,
     "what_has_ended_stays_so": 68,
     "nobody_is_told_of_reopening": 68,
@@ -444,6 +449,11 @@ SCENE_BUGS = tuple(
             known_instances_answer_too,
             "directed requests repair what is whole (7.3)",
             partial(run_trial, 263, 25),
+        ),
+        (
+            links_that_come_up_are_told_nothing,
+            "what is lost with a link while another comes up is never told (5.2, 7.2)",
+            test_heals.test_news_that_is_lost_with_a_link_comes_over_one_that_came_up_before,
         ),
         (
             copies_are_always_certain,

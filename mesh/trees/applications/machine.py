@@ -551,7 +551,8 @@ class Applications:
 
     def _lost(self, lost: RoleLost) -> Iterator[Effect]:
         if (key := self._doubted(lost)) is not None:
-            yield from self._probe(key, lost=lost)
+            is_known = not self._polite.stop_settling(lost.app, lost.address)
+            yield from self._probe(key, lost=lost if is_known else None)
             return
         yield from self._forget(lost.app, lost.address)
         if not self._polite.stop_settling(lost.app, lost.address):
@@ -566,7 +567,7 @@ class Applications:
         """Return the request for a role that a holder has taken who may be no more."""
         app = self._apps.get(lost.app)
         key = None if app is None else app.keys.get(lost.address)
-        if app is None or key is None or self._polite.is_settling(lost.app, lost.address):
+        if app is None or key is None:
             return None
         is_taken = app.requests[key].is_exclusive and lost.why is RoleLoss.HIGHER_HOLDER
         return key if is_taken else None
