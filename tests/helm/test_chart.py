@@ -297,6 +297,15 @@ def test_an_evaluation_needs_no_kafka(render: Render) -> None:
         render({**MATRIX["own config map"], "evaluationKafka": {"enabled": True}})
 
 
+def test_an_evaluation_makes_no_broker_for_a_kafka_cluster_that_is_there(render: Render) -> None:
+    """One that `bootstrap` names would have half a gigabyte of a broker that nobody asks."""
+    own = {"tokyo": "kafka.tokyo.svc:9092"}
+    manifests = render({**MATRIX["evaluation"], "bootstrap": own})
+    labels = [one["metadata"]["labels"] for one in of_kind(manifests, "StatefulSet").values()]
+    assert {one["mesh/kafka"] for one in labels if "mesh/kafka" in one} == {"newyork"}
+    assert "tokyo=kafka.tokyo.svc:9092" in worker(manifests)["command"]
+
+
 def test_an_image_has_a_registry_and_a_tag_or_a_digest(render: Render) -> None:
     """What a mirror of a registry needs; a digest wins over a tag."""
 
