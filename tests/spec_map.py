@@ -1,6 +1,7 @@
-"""Which test and which module speak of which clause: `python -m tests.spec_map` writes the page.
+"""What each clause demands, and which tests and modules speak of it: docs/spec-map.md.
 
-It reads `Spec: K11, K18.` and the like out of docstrings and comments.
+`python -m tests.spec_map` writes the page: sentences of `tests/clauses.py` and of the table of
+examples, and every `Spec: K11, K18.` and the like of docstrings and comments.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.clauses import TOLD
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "spec-map.md"
+EXAMPLES = ROOT / "examples" / "README.md"
 
 CLAUSES = (
     *(f"K{number}" for number in range(1, 33)),
@@ -27,6 +31,13 @@ CLAUSES = (
 LATER = ("K-5", "K-9", "K-10")
 """Of existing Kafka topics that are bound to subjects, which the mesh does not do yet."""
 
+HOW_MADE = (
+    "Made by `python -m tests.spec_map` from the `Spec:` lines of the code; do not edit. `K` are "
+    "rules of the wire and of the protocols between nodes, `R` of reliability, `K-` of what Kafka "
+    "itself does; `EMS`, `UM`, `DMR` and `PAT` are of the systems whose routing the mesh follows: "
+    "TIBCO EMS, Universal Messaging, Solace, and the tree layer."
+)
+_EXAMPLE = re.compile(r"\| ((?:EMS|UM|DMR|PAT)-\d+) \| (.+?) \|")
 _SPEC = re.compile(r"Spec:([^\n]*(?:\n[^\n]*)?)")
 _CLAUSE = re.compile(r"\b(?:(K|R|EMS-|UM-|DMR-|K-|PAT-)(\d+)(?:(?:-|\.\.| to )\1?(\d+))?)\b")
 
@@ -64,23 +75,31 @@ def modules_by_clause() -> Mapping[str, list[str]]:
     return {clause: list(modules) for clause, modules in found.items()}
 
 
+def demands() -> Mapping[str, str]:
+    """Return what each clause demands, in a sentence."""
+    shown = dict(_EXAMPLE.findall(EXAMPLES.read_text(encoding="utf-8")))
+    return {**shown, **TOLD}
+
+
 def page() -> str:
     """Return the page."""
+    said = demands()
     tests, modules = tests_by_clause(), modules_by_clause()
     every = sorted({*tests, *modules, *CLAUSES}, key=_order)
     untested = [clause for clause in every if clause not in tests and clause not in LATER]
     lines = [
         "# Clauses, their tests and their modules",
-        "Made by `python -m tests.spec_map` from the `Spec:` lines of the code; do not edit.",
+        HOW_MADE,
         "",
         f"Without a test: {', '.join(untested) or 'none'}. For later: {', '.join(LATER)}.",
         "",
-        "| clause | tests | modules |",
-        "|---|---|---|",
+        "| clause | what it demands | tests | modules |",
+        "|---|---|---|---|",
     ]
     for clause in every:
-        told = "<br>".join(tests.get(clause, ())) or _nothing(clause)
-        lines.append(f"| {clause} | {told} | {'<br>'.join(modules.get(clause, ()))} |")
+        held = "<br>".join(tests.get(clause, ())) or _nothing(clause)
+        by = "<br>".join(modules.get(clause, ()))
+        lines.append(f"| {clause} | {said[clause]} | {held} | {by} |")
     return "\n".join(lines) + "\n"
 
 

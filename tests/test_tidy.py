@@ -142,6 +142,13 @@ def test_the_map_from_clauses_to_tests_is_up_to_date() -> None:
     assert untested == set(spec_map.LATER)
 
 
+def test_the_map_says_of_each_clause_what_it_demands() -> None:
+    """Who reads it has nothing else to look a clause up in."""
+    named = {*spec_map.CLAUSES, *spec_map.tests_by_clause(), *spec_map.modules_by_clause()}
+    assert named - set(spec_map.demands()) == set()
+    assert set(spec_map.demands()) - named == set(), "nobody names these"
+
+
 NAMED_FILE = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|yaml|md))`|\]\(([\w./-]+)\)")
 
 
