@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.holds import ChainKey
+from mesh.model.patience import Patience
 from mesh.transport.port import TopicPartition
 
 AGAIN_MS = 15_000
 """How long a repair may take to come before it is asked for again, and how long one that has come
 several times for nothing is not asked for."""
 
-DOUBLINGS_MAX = 5
-"""Without a later frame of the chain each wait is twice the one before, up to eight minutes: the
-source may not be read at all just now, and each repair sends all that is missing."""
+REPAIR_MS = Patience(AGAIN_MS, 480_000)
+"""How long is waited without a later frame of the chain: its source may not be read at all just
+now, and each repair sends all that is missing."""
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class BrokenChains:
     def repair_comes(self, key: ChainKey, attempts: int, now_ms: int) -> None:
         """Record that a repair is under way: wait for the rest as long once more. Spec: K11."""
         self._asked_ms[key] = now_ms
-        self._ask_again_ms[key] = now_ms + (AGAIN_MS << min(attempts, DOUBLINGS_MAX))
+        self._ask_again_ms[key] = now_ms + REPAIR_MS.nth(attempts)
 
     def is_late(self, key: ChainKey, now_ms: int) -> bool:
         """Return whether a repair has not come for so long that it may have been lost."""

@@ -17,9 +17,9 @@ from mesh.local.fleet import Fleet
 from mesh.local.jars import Progress, silent
 from mesh.local.processes import Process
 from mesh.local.stopping import Stopping
+from mesh.model.patience import Patience
 
-BACKOFF_FIRST_S = 0.5
-BACKOFF_MAX_S = 30.0
+BACKOFF_S = Patience(0.5, 30.0)
 STEADY_S = 60.0
 """Who ran for so long before it ended is started again at once, as if for the first time."""
 TEND_S = 0.25
@@ -42,7 +42,7 @@ class Kept:
     name: str
     processes: Callable[[], Sequence[Process]]
     restart: Callable[[], None]
-    backoff_s: float = BACKOFF_FIRST_S
+    backoff_s: float = BACKOFF_S.first
     started_s: float = 0.0
     due_s: float | None = None
 
@@ -142,13 +142,13 @@ class Supervisor:
 
     def _plan(self, kept: Kept, process: Process, now_s: float) -> None:
         if now_s - kept.started_s >= STEADY_S:
-            kept.backoff_s = BACKOFF_FIRST_S
+            kept.backoff_s = BACKOFF_S.first
         kept.due_s = now_s + kept.backoff_s
         self.progress(
             f"{kept.name} ended {_how(process.returncode)}; starting it again in "
             f"{kept.backoff_s:g} s; log: {process.log}"
         )
-        kept.backoff_s = min(BACKOFF_MAX_S, 2 * kept.backoff_s)
+        kept.backoff_s = BACKOFF_S.after(kept.backoff_s)
 
     def _restart(self, kept: Kept, now_s: float) -> None:
         kept.started_s = now_s

@@ -15,12 +15,13 @@ from typing import TypeVar
 from mesh.model.control import Scope
 from mesh.model.effects import Note, RestartLeadership, WriteAdvert, WriteMark
 from mesh.model.inputs import OwnAdvertRead, OwnBeatRead, OwnMarkRead
+from mesh.model.patience import Patience
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 
 Key = TypeVar("Key", Scope, tuple[Scope, str])
 
-PATIENCE_MS, PATIENCE_MAX_MS = 2_000, 60_000
+PATIENCE_MS = Patience(2_000, 60_000)
 """The leader reads its own records a moment after it wrote them; a difference that lasts is none
 of its own. Where brokers are so slow that it reads them later than that, what it wrote before looks
 foreign to it: each time it has written a scope again it waits twice as long, until it has read what
@@ -90,7 +91,7 @@ class ControlRepair:
         """Write again what has differed for long, with a mark that lets readers prove it."""
         if not self.caught_up:
             return
-        if self._outdone is not None and now_ms - self._outdone.since_ms >= PATIENCE_MS:
+        if self._outdone is not None and now_ms - self._outdone.since_ms >= PATIENCE_MS.first:
             # A mate with a newer epoch would have ended this leadership by now.
             yield Note("control.foreign", f"{self._outdone.what} is newer than the leader's")
             yield RestartLeadership()
@@ -101,12 +102,12 @@ class ControlRepair:
         entries = [
             (scope, filter_)
             for (scope, filter_), since in self._adverts.items()
-            if now_ms - since >= patience.get(scope, PATIENCE_MS)
+            if now_ms - since >= patience.get(scope, PATIENCE_MS.first)
         ]
         stale = [
             scope
             for scope, since in self._marks.items()
-            if now_ms - since >= patience.get(scope, PATIENCE_MS)
+            if now_ms - since >= patience.get(scope, PATIENCE_MS.first)
         ]
         for scope, filter_ in entries:
             del self._adverts[scope, filter_]
@@ -116,7 +117,7 @@ class ControlRepair:
         scopes = sorted({*stale, *(scope for scope, _ in entries)})
         yield from leader.mark_again(scopes)
         for scope in scopes:
-            patience[scope] = min(2 * patience.get(scope, PATIENCE_MS), PATIENCE_MAX_MS)
+            patience[scope] = PATIENCE_MS.after(patience.get(scope, PATIENCE_MS.first))
             yield Note("control.foreign", f"{scope} differed from what is offered; written again")
 
     def forget(self) -> None:

@@ -28,6 +28,7 @@ from mesh.model.links import (
     YieldProposal,
     YieldReply,
 )
+from mesh.model.patience import Patience
 
 CALM_MS = 500
 """How long the facts must have been the same before an attempt: each that changes ends it."""
@@ -43,7 +44,7 @@ SWITCH_MS = 30_000
 PATIENCE_MS = 60_000
 """How long a node holds its sources for a proposal that does not go on: who made it may be gone."""
 
-AGAIN_MS, AGAIN_MS_MAX = 5_000, 40_000
+AGAIN_MS = Patience(5_000, 40_000)
 """When an attempt that failed is repeated; the time doubles as long as the facts are the same."""
 
 
@@ -89,7 +90,7 @@ class GivingWay:
     _asked: tuple[YieldProposal | None, int] = (None, 0)
     _heard: tuple[str, YieldProposal | None, int] = ("", None, 0)
     _failed: str = ""
-    _pause_ms: int = AGAIN_MS
+    _pause_ms: int = AGAIN_MS.first
     _again_ms: int = 0
 
     def step(self, own: NodeLinks, records: Records, now: Situation) -> NodeLinks:
@@ -106,7 +107,7 @@ class GivingWay:
         if proposal is None or not proposal.is_active:
             is_calm = now.now_ms - self._calm[1] >= CALM_MS
             if self._failed != now.facts:
-                self._pause_ms, self._again_ms = AGAIN_MS, 0
+                self._pause_ms, self._again_ms = AGAIN_MS.first, 0
             is_free = is_calm and not _proposals(records, now.near)
             if now.asks and is_free and now.now_ms >= self._again_ms:
                 return YieldProposal(own.sequence + 1, now.facts, ASK)
@@ -133,7 +134,7 @@ class GivingWay:
                     Note("link.stays", f"no link gives way as yet: no answer of {names}")
                 )
                 self._failed, self._again_ms = now.facts, now.now_ms + self._pause_ms
-                self._pause_ms = min(AGAIN_MS_MAX, 2 * self._pause_ms)
+                self._pause_ms = AGAIN_MS.after(self._pause_ms)
             return replace(proposal, step=ABORT)
         if left:
             return proposal

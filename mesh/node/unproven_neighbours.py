@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mesh.model.control import Scope
+from mesh.model.patience import Patience
 from mesh.node.neighbour import Neighbour
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = Patience(30_000, 600_000)
 """How long the offers of a neighbour that is heard may stay unproven before all is read again."""
 
 LOOK_MS = 1_000
 """How often it is looked while no offer is in doubt: to ask all scopes of all neighbours with each
 tick took a fifth of an idle worker's calls."""
-
-PATIENCE_MAX_MS = 600_000
-"""Each reading that proves nothing doubles that, up to this."""
-
 
 START_PATIENCE_MS = 15_000
 """How long a start waits for the proof of a neighbour whose control topic it has read: as long as
@@ -66,10 +63,10 @@ class UnprovenNeighbours:
                     self._patience_ms.pop(name, None)
                 continue
             since_ms = self._since_ms.setdefault(name, now_ms)
-            patience_ms = self._patience_ms.setdefault(name, PATIENCE_MS)
+            patience_ms = self._patience_ms.setdefault(name, PATIENCE_MS.first)
             if now_ms - since_ms >= patience_ms:
                 del self._since_ms[name]
-                self._patience_ms[name] = min(2 * patience_ms, PATIENCE_MAX_MS)
+                self._patience_ms[name] = PATIENCE_MS.after(patience_ms)
                 yield name
 
     def overdue(self, neighbours: Mapping[str, Neighbour], now_ms: int) -> Iterator[str]:

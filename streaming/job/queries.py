@@ -19,6 +19,7 @@ from mesh.errors import (
     TransportFencedError,
     TransportUnavailableError,
 )
+from mesh.model.patience import Patience
 from streaming.connectors import source
 from streaming.connectors.checkpoint import has_plan
 from streaming.connectors.failures import reason_of
@@ -29,10 +30,8 @@ from streaming.job.spoiled_batches import Failure
 from streaming.tables.rows import Batch
 from streaming.tables.topics import audited_pattern
 
-AGAIN_S = 5.0
-"""A query that has failed is started again after so long, in seconds; twice as long each time."""
-
-AGAIN_MAX_S = 60.0
+AGAIN_S = Patience(5.0, 60.0)
+"""When a query that has failed is started again."""
 
 MADE_S = 5.0
 """For a batch that takes longer than this, in seconds, no judgement waits."""
@@ -249,8 +248,7 @@ class Queries:
     def _failed(self, kafka: str, query: Query, reason: str) -> None:
         query.stream, query.reason = None, ""
         query.failures += 1
-        wait_s = min(AGAIN_S * 2 ** (query.failures - 1), AGAIN_MAX_S)
-        query.again_s = time.monotonic() + wait_s
+        query.again_s = time.monotonic() + AGAIN_S.nth(query.failures - 1)
         if query.failures == 1:
             self.say(f"{kafka} could not be read: {reason}; trying again")
         with self.lock:

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from mesh.errors import TransportError, TransportUnavailableError
+from mesh.model.patience import Patience
 from mesh.transport.kafka.faults import (
     IDENTITY,
     Site,
@@ -25,7 +26,7 @@ from mesh.transport.kafka.settings import Settings
 
 REQUEST_S = 3.0
 DEADLINE_S = 5.0
-IMPATIENT_S = 0.5
+IMPATIENT_S = Patience(0.5, DEADLINE_S)
 """Both of the above after a call that nobody answered: callers try again anyway. It doubles with
 each further one, up to those. Brokers may answer later than that, and the client library closes a
 connection over whose request its time ran out: who stayed impatient would never hear them again."""
@@ -100,11 +101,6 @@ class Asking:
     def _at_most(self, patient_s: float) -> float:
         return patient_s if self._impatient_s is None else min(patient_s, self._impatient_s)
 
-    def _next_s(self) -> float:
-        if self._impatient_s is None:
-            return IMPATIENT_S
-        return min(DEADLINE_S, 2 * self._impatient_s)
-
     def answers(
         self,
         what: str,
@@ -160,7 +156,7 @@ class Asking:
             if answers:
                 deadline_s = min(deadline_s, begun_s + PARTS_S)
             if time.monotonic() > deadline_s:
-                self._impatient_s = None if answers else self._next_s()
+                self._impatient_s = None if answers else IMPATIENT_S.after(self._impatient_s)
                 self.client.poll(0)
                 if (refused := self._identity.refused) is not None:
                     # It may pass: a broker that has just started learns its users a little later.

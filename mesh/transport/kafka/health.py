@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from mesh.model.patience import Patience
 from mesh.transport.kafka.faults import error_of, is_away
 from mesh.transport.port import TopicPartition
 
@@ -35,8 +36,8 @@ STALLED_S = 30.0
 """So long a position may stand before the end of its log. A fetch ends within the time of a
 request, which is a third of that, however slow the way is."""
 
-PATIENCE_MAX = 16
-"""So many times as long it may take where other clients had stalled before."""
+PATIENCE = Patience(1, 16)
+"""So many times as long it may take, the more clients have stalled before."""
 
 ASK_AGAIN_S = 0.5
 """How soon brokers are asked again where a log begins that have not answered."""
@@ -143,7 +144,7 @@ class StallDetector:
     def begin_again(self) -> None:
         """Go on with another client, more patiently: slow brokers must not be given up."""
         self._ends, self._since = {}, {}
-        self._patience = min(2 * self._patience, PATIENCE_MAX)
+        self._patience = PATIENCE.after(self._patience)
 
 
 class Begins:

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh.model.patience import Patience
 from mesh.transport.port import Headers
 
-PATIENCE_MS, PATIENCE_MAX_MS = 2_000, 60_000
+PATIENCE_MS = Patience(2_000, 60_000)
 """The leader reads what it wrote a moment later, and where brokers are slow long after: each time
 it has written a record again it waits twice as long, until it has read what it wrote last."""
 
@@ -63,11 +64,11 @@ class LeaderRecords:
         """Return what is to be written again: it has differed for long."""
         found = []
         for key, since_ms in list(self.differing.items()):
-            patience_ms = self._patience_ms.get(key, PATIENCE_MS)
+            patience_ms = self._patience_ms.get(key, PATIENCE_MS.first)
             if since_ms is None:
                 self.differing[key] = now_ms
             elif now_ms - since_ms >= patience_ms:
                 del self.differing[key]
-                self._patience_ms[key] = min(2 * patience_ms, PATIENCE_MAX_MS)
+                self._patience_ms[key] = PATIENCE_MS.after(patience_ms)
                 found.append((key, self._said[key]))
         return found

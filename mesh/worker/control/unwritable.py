@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
-REST_MS, REST_MAX_MS = 1_000, 60_000
+from mesh.model.patience import Patience
+
+REST_MS = Patience(1_000, 60_000)
 """How long a topic that refuses is left out, at first and at most; twice as long each time."""
 
 log = structlog.get_logger()
@@ -38,9 +40,7 @@ class UnwritableTopics:
     def refuse(self, topics: Collection[str], fault: str, now_ms: int) -> None:
         """Record that topics have refused records."""
         for topic in topics:
-            rest_ms = self._rest_ms[topic] = (
-                min(REST_MAX_MS, 2 * self._rest_ms.get(topic, 0)) or REST_MS
-            )
+            rest_ms = self._rest_ms[topic] = REST_MS.after(self._rest_ms.get(topic))
             self._until_ms[topic] = now_ms + rest_ms
             log.error("control.left_out", topic=topic, fault=fault, again_in_ms=rest_ms)
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mesh.worker.lanes.takeover_waits import (
-    FAILED_LANE_RESTS_MAX_MS,
-    FAILED_LANE_RESTS_MS,
-    UNREADABLE_LANE_RESTS_MS,
-)
+from mesh.worker.lanes.takeover_waits import FAILED_LANE_RESTS_MS, UNREADABLE_LANE_RESTS_MS
 
 
 @dataclass(slots=True)
@@ -32,8 +28,7 @@ class RetryBackoff:
         """Record that a lane could not be taken, or not be committed."""
         failures = self._failures[number] = self._failures.get(number, 0) + 1
         if failures > 1:
-            doubled_ms = FAILED_LANE_RESTS_MS << min(failures - 2, 10)
-            self._until_ms[number] = now_ms + min(FAILED_LANE_RESTS_MAX_MS, doubled_ms)
+            self._until_ms[number] = now_ms + FAILED_LANE_RESTS_MS.nth(failures - 2)
 
     def taken(self, number: int) -> bool:
         """Record that a lane was taken; say whether it was unreadable before."""

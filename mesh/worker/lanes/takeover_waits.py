@@ -18,6 +18,8 @@ Others stand where they are used:
 
 from __future__ import annotations
 
+from mesh.model.patience import Patience
+
 WORKER_LEARNS_FIRST_MS = 10_000
 """How long a worker may learn before it enters the group of its node in any case."""
 
@@ -28,7 +30,7 @@ looked up in the node's own topics."""
 UNREADABLE_LANE_RESTS_MS = 5_000
 """How often a lane is tried again where nobody can read how far it had come: people mend that."""
 
-FAILED_LANE_RESTS_MS, FAILED_LANE_RESTS_MAX_MS = 100, 1_000
+FAILED_LANE_RESTS_MS = Patience(100, 1_000)
 """How long a lane rests before it is taken again that has failed twice without a commit in between,
 and how long at most, twice as long each time: every taking is a new epoch, two transactions and a
 reading of all that it keeps, and mostly as vain as the one before."""

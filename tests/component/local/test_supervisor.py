@@ -12,7 +12,7 @@ from mesh.errors import StartError
 from mesh.local.brokers import KafkaClusters
 from mesh.local.fleet import Fleet
 from mesh.local.processes import Process, spawn
-from mesh.local.supervisor import BACKOFF_FIRST_S, BACKOFF_MAX_S, STEADY_S, Supervisor
+from mesh.local.supervisor import BACKOFF_S, STEADY_S, Supervisor
 from mesh.model.topology import Topology
 
 
@@ -64,14 +64,14 @@ def test_what_ends_is_started_again_after_its_back_off(bench: Bench) -> None:
     assert bench.starts == 1
     log = bench.folder / "it.log"
     assert bench.lines == [f"it ended with code 1; starting it again in 0.5 s; log: {log}"]
-    assert bench.pass_(BACKOFF_FIRST_S) == 1
+    assert bench.pass_(BACKOFF_S.first) == 1
     assert bench.lines[1] == "it runs again"
 
 
 def test_back_off_doubles_up_to_its_limit(bench: Bench) -> None:
     bench.keep()
     assert bench.pass_(200) == 11  # after 0.5, 1, 2, 4, 8, 16 and five times 30 s
-    assert bench.pass_(10 * BACKOFF_MAX_S) in range(9, 12)
+    assert bench.pass_(10 * BACKOFF_S.most) in range(9, 12)
 
 
 def test_who_ran_for_long_is_started_again_soon(bench: Bench) -> None:
@@ -83,7 +83,7 @@ def test_who_ran_for_long_is_started_again_soon(bench: Bench) -> None:
     bench.lines.clear()
     bench.now_s += STEADY_S
     bench.supervisor.tend()
-    assert bench.pass_(2 * BACKOFF_FIRST_S) >= 1
+    assert bench.pass_(2 * BACKOFF_S.first) >= 1
 
 
 def test_a_start_that_fails_is_told_and_tried_again(bench: Bench) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 import pytest
 
 from mesh.errors import TransportError, TransportUnavailableError
+from mesh.model.patience import Patience
 from mesh.transport.kafka import RealKafka, asking
 from mesh.transport.kafka.admin import KafkaAdmin
 from mesh.transport.kafka.faults import Site
@@ -78,7 +79,7 @@ def test_brokers_that_answer_late_are_heard_again_after_an_outage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who stays impatient closes each connection before its answer comes, for good."""
-    monkeypatch.setattr(asking, "IMPATIENT_S", LATE_MS / 3_000)
+    monkeypatch.setattr(asking, "IMPATIENT_S", Patience(LATE_MS / 3_000, asking.DEADLINE_S))
     with mock_cluster() as brokers:
         kafka = RealKafka("k", {"bootstrap.servers": brokers.servers}, answer_within_s=2.0)
         admin = kafka.admin()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.lane.broken_chains import AGAIN_MS, DOUBLINGS_MAX, BrokenChains
+from mesh.lane.broken_chains import REPAIR_MS, BrokenChains
 from mesh.model.frames import SourcePartition, TopicPartition
 
 AT = TopicPartition("mesh.a.to.b.g", 0)
@@ -12,9 +12,9 @@ KEY, OTHER = ((AT, SourcePartition(bytes(16), number)) for number in range(2))
 def test_each_try_waits_twice_as_long_as_the_one_before_up_to_a_limit() -> None:
     """Each repair sends all that is missing. Spec: K11."""
     chains = BrokenChains()
-    for attempts in range(DOUBLINGS_MAX + 3):
+    for attempts in range(8):
         chains.repair_asked(KEY, attempts, 0)
-        due_ms = AGAIN_MS << min(attempts, DOUBLINGS_MAX)
+        due_ms = min(REPAIR_MS.most, REPAIR_MS.first * 2**attempts)
         assert list(chains.due_ms) == [due_ms]
         assert (chains.due(due_ms - 1), chains.due(due_ms)) == ([], [KEY])
     chains.mended(KEY)

@@ -155,13 +155,13 @@ def test_who_does_not_answer_keeps_the_link_open() -> None:
     talk.turn(STEP_MS)
     assert talk.step == ABORT
     assert talk.ways["u1"].notes[-1].text == "no link gives way as yet: no answer of n3"
-    talk.turn(AGAIN_MS)
+    talk.turn(AGAIN_MS.first)
     assert talk.step == ASK
     talk.turn()
     talk.turn(STEP_MS)
-    talk.turn(AGAIN_MS)
+    talk.turn(AGAIN_MS.first)
     assert talk.step == ABORT
-    talk.turn(AGAIN_MS)
+    talk.turn(AGAIN_MS.first)
     assert talk.step == ASK
 
 
@@ -201,7 +201,7 @@ def test_nobody_holds_for_ever_for_one_that_is_gone() -> None:
     talk.deaf = ()
     talk.turn(STEP_MS)
     assert talk.step == ABORT
-    talk.turn(AGAIN_MS)
+    talk.turn(AGAIN_MS.first)
     talk.turn_to(RUN)
 
 

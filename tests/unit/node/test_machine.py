@@ -611,7 +611,7 @@ def test_who_leads_a_neighbour_and_has_no_mark_of_its_own_there_is_read_again(
     for scope in machine.learner.hearing.offered["b"] if epoch is not None else ():
         machine.step(MarkRead("b", scope, ScopeWriter().next_mark(epoch or 0)))
     effects: list[object] = []
-    for number, ms in enumerate(range(1_000, PATIENCE_MS + 3_000, 500)):
+    for number, ms in enumerate(range(1_000, PATIENCE_MS.first + 3_000, 500)):
         effects += effects_of(machine, BeatRead("b", Heartbeat(2, number, ready=True)), Ticked(ms))
     assert (ReadAgain("b") in effects) == (epoch != 2)
 

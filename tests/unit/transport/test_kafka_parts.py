@@ -23,6 +23,7 @@ from mesh.errors import (
     TransportUnavailableError,
     TransportUnknownError,
 )
+from mesh.model.patience import Patience
 from mesh.transport.kafka import RealKafka, admin, asking
 from mesh.transport.kafka.faults import Site, error_of, served, transport_error
 from mesh.transport.kafka.health import Health
@@ -135,8 +136,9 @@ def test_an_admin_client_ends_with_whoever_had_it() -> None:
 
 def test_no_broker_is_named_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a bounded time, however often it is asked."""
-    for name in ("REQUEST_S", "DEADLINE_S", "IMPATIENT_S"):
+    for name in ("REQUEST_S", "DEADLINE_S"):
         monkeypatch.setattr(asking, name, 0.1)
+    monkeypatch.setattr(asking, "IMPATIENT_S", Patience(0.1, 0.1))
     kafka = RealKafka("tokyo", {"bootstrap.servers": "127.0.0.1:1"})
     for _ in range(2):
         with pytest.raises(TransportUnavailableError, match=r"tokyo at 127\.0\.0\.1:1"):
@@ -153,7 +155,7 @@ def test_a_change_that_nobody_answers_keeps_no_look_waiting(
     """A broker answers the requests of one connection in order, and a change may wait for a
     controller that stands still: it has connections, and a patience, of its own.
     """
-    monkeypatch.setattr(asking, "IMPATIENT_S", 0.1)
+    monkeypatch.setattr(asking, "IMPATIENT_S", Patience(0.1, asking.DEADLINE_S))
     known = InspectingAdmin(SITE, {"bootstrap.servers": "127.0.0.1:1"}, 0.2)
     looks = known._looks
     with pytest.raises(TransportUnavailableError):
