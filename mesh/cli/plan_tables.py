@@ -12,6 +12,7 @@ from mesh.core.changes import Action, AttributeChange, ItemChange
 from mesh.core.rights import Resource, Right
 from mesh.core.walks import Walk
 from mesh.model.counted import listed
+from mesh.model.topics import shared_begin
 
 if TYPE_CHECKING:
     from mesh.core.reach import ReachChange, SourceReach
@@ -160,31 +161,21 @@ def _topics(plan: Plan) -> Iterator[Sequence[object]]:
         ("delete", topics.deleted),
         ("leave", topics.left),
     ):
-        for (kafka, stem), group in _grouped(places, _stem).items():
-            yield action, kafka, _braces(stem, [place.topic for place in group])
+        for (kafka, begin), group in _grouped(places, _begin).items():
+            yield action, kafka, _braces(begin, [place.topic for place in group])
     settings = _grouped(topics.changed, lambda one: (one.kafka, one.setting, one.before, one.after))
     for (kafka, setting, before, after), found in settings.items():
         noun = "topic" if len(found) == 1 else "topics"
         yield "change", kafka, f"{setting} {before} -> {after} of {len(found)} {noun}"
 
 
-def _stem(place: Place) -> tuple[str, str]:
-    """Return what topics of one node, or of one node for one neighbour, begin with."""
-    before, to, after = place.topic.partition(".to.")
-    if to:
-        return place.kafka, f"{before}{to}{after.rpartition('.')[0]}."
-    prefix, endpoint, _ = place.topic.partition(".ep.")
-    if endpoint:
-        return place.kafka, f"{prefix}{endpoint}"
-    for end in (".control.log", ".in.g", ".in.d"):
-        if place.topic.endswith(end):
-            return place.kafka, place.topic.removesuffix(end) + "."
-    return place.kafka, place.topic.rpartition(".")[0] + "."
+def _begin(place: Place) -> tuple[str, str]:
+    return place.kafka, shared_begin(place.topic)
 
 
-def _braces(stem: str, topics: Sequence[str]) -> str:
-    ends = [topic.removeprefix(stem) for topic in topics]
-    return stem + (ends[0] if len(ends) == 1 else "{" + ",".join(ends) + "}")
+def _braces(begin: str, topics: Sequence[str]) -> str:
+    ends = [topic.removeprefix(begin) for topic in topics]
+    return begin + (ends[0] if len(ends) == 1 else "{" + ",".join(ends) + "}")
 
 
 def _rights(action: str, rights: Sequence[Right]) -> Iterator[Sequence[object]]:
@@ -203,9 +194,9 @@ def _rights(action: str, rights: Sequence[Right]) -> Iterator[Sequence[object]]:
 
 def _shortened(topics: Sequence[str]) -> Iterator[str]:
     """Yield the names of topics, those from one node to another as one."""
-    for stem, group in _grouped(topics, lambda name: name.rpartition(".")[0] + ".").items():
-        if len(group) > 1 and ".to." in stem:
-            yield _braces(stem, group)
+    for begin, group in _grouped(topics, lambda name: name.rpartition(".")[0] + ".").items():
+        if len(group) > 1 and ".to." in begin:
+            yield _braces(begin, group)
         else:
             yield from group
 

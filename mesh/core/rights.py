@@ -55,7 +55,7 @@ def rights_of(topology: Topology, node: str) -> Iterator[Right]:
     """Yield every right that a node needs."""
     names = TopicNames(topology.prefix)
     own = topology.nodes[node].kafka
-    topics = f"{topology.prefix}{node}."
+    topics = names.of_node(node)
     for operation in Operation:
         yield Right(node, own, operation, Resource.TOPIC, topics, is_prefix=True)
     yield Right(node, own, Operation.READ, Resource.TOPIC, names.config())

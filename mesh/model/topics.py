@@ -35,6 +35,10 @@ class TopicNames:
 
     prefix: str = "mesh."
 
+    def of_node(self, node: str) -> str:
+        """Begin of all names that are of the node."""
+        return f"{self.prefix}{node}."
+
     def ingress(self, node: str, message_class: MessageClass) -> str:
         """Where clients of the node publish."""
         return f"{self.prefix}{node}.in.{message_class.letter}"
@@ -51,17 +55,21 @@ class TopicNames:
         """The control records uncompacted."""
         return f"{self.prefix}{node}.control.log"
 
+    def link(self, node: str, neighbour: str) -> str:
+        """Begin of the names of all that the node writes for one neighbour."""
+        return f"{self.prefix}{node}.to.{neighbour}"
+
     def to_control(self, node: str, neighbour: str) -> str:
         """Acknowledgements and requests of the node to one neighbour."""
-        return f"{self.prefix}{node}.to.{neighbour}.c"
+        return f"{self.link(node, neighbour)}.c"
 
     def outbox(self, node: str, neighbour: str, message_class: MessageClass) -> str:
         """Frames of the node for one neighbour."""
-        return f"{self.prefix}{node}.to.{neighbour}.{message_class.letter}"
+        return f"{self.link(node, neighbour)}.{message_class.letter}"
 
     def to_trees(self, node: str, neighbour: str) -> str:
         """Frames of the node's tree layer for one neighbour."""
-        return f"{self.prefix}{node}.to.{neighbour}.t"
+        return f"{self.link(node, neighbour)}.t"
 
     def roles(self, node: str) -> str:
         """What roles applications of the node want, and how long they live."""
@@ -114,6 +122,10 @@ class TopicNames:
     def config(self) -> str:
         """The topology in force."""
         return f"{self.prefix}config"
+
+    def audit_transactions(self) -> str:
+        """Transactional id of the auditor."""
+        return f"{self.prefix}audit"
 
     def change_transactions(self) -> str:
         """Transactional id that all who change the topology share."""
@@ -179,6 +191,24 @@ class TopicNames:
     def is_endpoint(self, topic: str) -> bool:
         """Return whether a topic delivers to an endpoint, of whatever node."""
         return topic.removeprefix(self.prefix).split(".")[1:2] == ["ep"]
+
+
+def shared_begin(topic: str) -> str:
+    """Return how the names begin of all topics for the same neighbour, endpoint, or node itself.
+
+    Args:
+        topic: Of a node, of whatever mesh.
+    """
+    node, to, rest = topic.partition(".to.")
+    if to:
+        return f"{node}{to}{rest.rpartition('.')[0]}."
+    node, endpoint, _ = topic.partition(".ep.")
+    if endpoint:
+        return f"{node}{endpoint}"
+    for end in (".control.log", ".in.g", ".in.d"):
+        if topic.endswith(end):
+            return topic.removesuffix(end) + "."
+    return topic.rpartition(".")[0] + "."
 
 
 _BY_LETTER = {one.letter: one for one in MessageClass}

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
 from streaming.audits.chains import ChainKey
 from streaming.audits.findings import Finding
 from streaming.audits.generations import Generations
@@ -30,6 +31,8 @@ EXCUSE_WAIT_S = 10.0
 """How long the request may be read after its repair, in seconds: they are in two topics."""
 
 _WORDS = 5
+
+_CLASSES = frozenset(MessageClass)
 
 _DIGITS_MAX = 10
 """Of a partition: Python reads no numbers of thousands of digits."""
@@ -72,7 +75,9 @@ class Excuses:
             return
         if any(not one.isdecimal() or len(one) > _DIGITS_MAX for one in words[2:4]):
             return
-        outbox = f"{self.prefix}{sender}.to.{reader}.{words[4][:1]}"
+        if words[4] not in _CLASSES:
+            return
+        outbox = TopicNames(self.prefix).outbox(sender, reader, MessageClass(words[4]))
         source = SourceKey(words[1], int(words[2]))
         self.asked[ChainKey(TopicPartition(outbox, int(words[3])), source)] = None
 

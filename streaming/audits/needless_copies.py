@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
+from mesh.model.topics import TopicNames
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Finding, message_range, records
 from streaming.audits.interest import Interest
@@ -153,12 +154,13 @@ def asked_patterns(prefix: str, interest: Interest, eras: Eras) -> Mapping[str, 
     asked, reaches = _asked(interest), eras.link_reaches
     if not _is_exact(asked, reaches):
         return {}
+    names = TopicNames(prefix)
     found: dict[str, str] = {}
     for sender, receiver in dict.fromkeys(link for one in reaches for link in one.nodes):
         nodes = _nodes(reaches, (sender, receiver))
         if nodes:
             pattern = pattern_of(one for node in nodes for one in _of(node, asked, reaches))
-            found[f"{prefix}{sender}.to.{receiver}"] = pattern
+            found[names.link(sender, receiver)] = pattern
     return found if sum(map(len, found.values())) <= BYTES_MAX else {}
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mesh.model.findings import FindingKind
+from mesh.model.frames import MessageClass
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.findings import Finding
 from streaming.audits.names import Names
@@ -142,16 +144,16 @@ class LinkPlan:
         sender, is_frame, receiver = finding.link.partition("->")
         here = sender if is_frame else finding.endpoint.partition("/")[0]
         path = finding.path
-        if not path or path[-1] != here or not finding.source.startswith(self._ingress(path[0])):
+        ingress = TopicNames(self.prefix).source_of(finding.source.partition("/")[0])
+        if not path or path[-1] != here or ingress is None:
             return False
-        is_guaranteed = finding.source.startswith(f"{self._ingress(path[0])}{GUARANTEED}/")
+        if (ingress.owner, ingress.reader) != (path[0], path[0]):
+            return False
+        is_guaranteed = ingress.message_class is MessageClass.GUARANTEED
         if not is_frame:
             return self.fault_of_path(path, is_guaranteed=is_guaranteed) is None
         whole, zone = (*path, receiver), finding.anchor
         return self.fault_of_path(whole, is_guaranteed=is_guaranteed, zone=zone) is None
-
-    def _ingress(self, node: str) -> str:
-        return f"{self.prefix}{node}.in."
 
     def frame_fault(self, row: FrameRow, names: Names) -> Finding | None:
         """Return what is wrong with the way that frames took, or None."""

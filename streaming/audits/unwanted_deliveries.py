@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
+from mesh.model.topics import TopicNames
 from streaming.audits.findings import Finding, message_range, records
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.matching import is_filter, is_subject, pattern_of, selects
@@ -94,8 +95,9 @@ class UnwantedDeliveries:
 
 def wanted_patterns(prefix: str, interest: Interest) -> Mapping[str, str]:
     """Return per endpoint topic a regular expression of what was ever asked for there."""
+    names = TopicNames(prefix)
     return {
-        f"{prefix}{endpoint.node}.ep.{endpoint.name}": pattern_of(
+        names.endpoint(endpoint.node, endpoint.name): pattern_of(
             filter_ for one in subscriptions if is_filter(one.filter) for filter_ in one.selecting
         )
         for endpoint, subscriptions in interest.subscriptions.items()

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mesh.model.topics import TopicNames
 from streaming.config import cache_of
 from streaming.connectors.java import java_class
 from streaming.connectors.materialized import materialized
@@ -58,6 +59,7 @@ def _take_a_batch(session: SparkSession) -> None:
     """Take one micro-batch as the auditor does, of records of no topic."""
     columns = nothing(session).schema
     prefix = "mesh."
+    wanted = {TopicNames(prefix).endpoint("a", "x"): ".*"}
 
     def take(lines: DataFrame, _: int) -> None:
         records = lines.selectExpr(
@@ -66,7 +68,7 @@ def _take_a_batch(session: SparkSession) -> None:
         control_rows(records, prefix).collect()
         for _ in range(2):  # by code for it, and without
             with materialized(parsed(records.coalesce(1), prefix, 1_000_000)) as opened:
-                batch_rows(opened, {f"{prefix}a.ep.x": ".*"}, {}, tasks=1).collect()
+                batch_rows(opened, wanted, {}, tasks=1).collect()
             for name, value in INTERPRETED.items():
                 lines.sparkSession.conf.set(name, value)
 

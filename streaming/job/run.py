@@ -111,7 +111,7 @@ def _audit(
     topology, stopping = settings.topology, threading.Event()
     names = TopicNames(topology.prefix)
     _on_signals(stopping)
-    topics = AuditTopics(session, kafka[topology.audit_kafka], f"{topology.prefix}audit")
+    topics = AuditTopics(session, kafka[topology.audit_kafka], names.audit_transactions())
     topics.create({names.audit(table): kept for table, kept in TABLES.items()})
     logs = Logs(session, kafka[topology.audit_kafka])
     _refuse_a_second(logs, TopicPartition(names.audit("status"), 0), stopping)

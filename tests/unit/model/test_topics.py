@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.model.frames import MessageClass
-from mesh.model.topics import SourceName, TopicNames
+from mesh.model.topics import SourceName, TopicNames, shared_begin
 
 NAMES = TopicNames("acme.mesh.")
 OTHERS = [
@@ -47,3 +47,20 @@ def test_the_name_of_an_endpoint_says_which_it_is_and_that_of_its_letters_anothe
     assert not NAMES.is_endpoint(NAMES.ingress("a", MessageClass.DIRECT))
     assert NAMES.app_of("a", NAMES.app("a", "till")) == "till"
     assert NAMES.app_of("a", topic) == ""
+
+
+@pytest.mark.parametrize(
+    ("topics", "begin"),
+    [
+        ((NAMES.outbox("a", "b", MessageClass.DIRECT), NAMES.to_control("a", "b")), "a.to.b."),
+        ((NAMES.endpoint("a", "x"), NAMES.queue_letters("a", "x")), "a.ep.x"),
+        (
+            (NAMES.ingress("a", MessageClass.DIRECT), NAMES.control_log("a"), NAMES.clients("a")),
+            "a.",
+        ),
+    ],
+)
+def test_topics_for_one_neighbour_endpoint_or_node_begin_alike(
+    topics: tuple[str, ...], begin: str
+) -> None:
+    assert {shared_begin(topic) for topic in topics} == {f"acme.mesh.{begin}"}
