@@ -216,3 +216,11 @@ def test_modules_and_their_names_that_docstrings_refer_to_are_there() -> None:
     }
     assert missing == set()
     assert not is_there("mesh.lane.batch.NOTHING")
+
+
+def test_the_page_has_each_audit_once() -> None:
+    """Whoever looks for what the auditor asks finds the module by its question."""
+    rows = rows_of("| question | modules |")
+    named = [name for _, modules in rows for name in re.findall(r"`(\w+)`", modules)]
+    audits = [path.stem for path in (ROOT / "streaming" / "audits").glob("*.py")]
+    assert sorted(named) == sorted(name for name in audits if name != "__init__")
