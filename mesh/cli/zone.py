@@ -244,6 +244,13 @@ def _pairs_of(topology: Topology, option: str, texts: Sequence[str]) -> list[tup
 
 
 def _pair(topology: Topology, option: str, text: str) -> tuple[str, str]:
+    """Return the two nodes that an option names, written `A:B` or `A-B`.
+
+    Names may have hyphens: `a-b-c` is taken if only one place to cut it gives two known nodes.
+
+    Raises:
+        ConfigError: It names no link, or could name several.
+    """
     where = f"{option} {text}"
     if ":" in text:
         one, _, other = text.partition(":")

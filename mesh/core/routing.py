@@ -376,7 +376,12 @@ class Router:
 
     @staticmethod
     def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:
-        """Return why nothing that arrived this way may leave on a link, or None if it may."""
+        """Return why nothing that arrived this way may leave on a link, or None if it may.
+
+        It is the first in the order of `Reason`: the rule of the zone, how many joins were crossed,
+        then what is older than the link. One exception: a link of which every join leads here says
+        `NO_INTEREST` of all messages, older ones too.
+        """
         reason = may_leave(
             link.kind,
             arrived_on_zone=arrival.zone == link.zone,

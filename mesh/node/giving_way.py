@@ -103,6 +103,14 @@ class GivingWay:
     # -- proposing ------------------------------------------------------------------------
 
     def _propose(self, own: NodeLinks, records: Records, now: Situation) -> YieldProposal | None:
+        """Return the node's proposal, one step on where it can go on; the old one where it cannot.
+
+        A proposal goes through ASK, probes until nothing is on its way, SWITCH and RUN, and each
+        step waits for the replies of all nodes. It begins when this node has to ask and nobody else
+        does. Before the switch it is aborted if facts change, somebody of a lower uuid asks as
+        well, or replies are late. Behind the switch it goes on without them: sources must not hold
+        for ever.
+        """
         proposal = own.proposal
         if proposal is None or not proposal.is_active:
             is_calm = now.now_ms - self._calm[1] >= CALM_MS
@@ -148,6 +156,7 @@ class GivingWay:
     # -- replying -------------------------------------------------------------------------
 
     def _reply(self, own: NodeLinks, records: Records, now: Situation) -> YieldReply:
+        """Return what this node answers to the proposal that counts, if there is one."""
         reply = own.reply
         proposals = _proposals({**records, self.uuid: own}, now.near)
         proposals = {

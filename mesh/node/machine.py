@@ -243,6 +243,7 @@ class NodeMachine:
         return [*taken, *probed, *self._turn_rounds(), *self._tell_change()]
 
     def _take(self, input_: Input) -> Iterator[Effect]:
+        """Hand an input to the part of the node that it concerns; mypy names one left out."""
         learner, now = self.learner, self._now_ms
         clients, hearing = learner.clients, learner.hearing
         match input_:
@@ -438,6 +439,7 @@ class NodeMachine:
             yield from remembering.look(learner.neighbours, lanes, self._now_ms, at_once=True)
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
+        """Do what time brings: silent neighbours, ended leases, heartbeats, repairs."""
         self.demands.expire(now_ms)
         yield from self._report(now_ms)
         # Acknowledgements are the leader's to read: other workers go by time alone.

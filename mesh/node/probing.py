@@ -276,6 +276,7 @@ class Probing:
     def _judge(
         self, own: NodeLinks, learner: Learner, leader: Leader | None
     ) -> Iterator[WriteLinks | DropLinks | Note]:
+        """Judge all links again: which are shut, which may open, and what others are told of it."""
         record = self._with_facts(own)
         self.records[self.uuid] = record
         near = component(self.records, self.uuid)

@@ -165,6 +165,11 @@ class OwnQueues:
     def _wanted(
         self, queues: Mapping[Key, Subscription], surplus: Collection[Key], table: InterestTable
     ) -> Iterator[tuple[tuple[str, Member], Interest]]:
+        """Yield what each subscription of a queue attracts, by the policy that prevails.
+
+        One that is refused attracts nothing, with its reason in `refused`; where it may have been
+        in force before, what is on its way to it still arrives.
+        """
         said: dict[str, dict[QueuePolicy, None]] = {}
         for (endpoint, _), subscription in queues.items():
             if not self._is_hidden(endpoint, subscription):

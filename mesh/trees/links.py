@@ -169,6 +169,10 @@ def _is_tried(node: Node, end: Link) -> bool:
 
 
 def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> FrameMeaning:
+    """Take the word by which a peer begins or goes on; it is dropped where it cannot be the peer's.
+
+    A newer session than before means that the peer has begun again: what was known of it is lost.
+    """
     if hello.uuid == node.uuid:
         return _dropped(node, FROM_ONESELF)
     if _epoch(frame.session) != hello.epoch:

@@ -296,6 +296,7 @@ class TreeNode:
 
 
 def _act(node: Node, input_: Input) -> None:
+    """Hand an input to the part of the tree layer that it concerns."""
     match input_:
         case FrameRead():
             _read(node, input_)
@@ -348,6 +349,7 @@ def _read(node: Node, input_: FrameRead) -> None:
 
 
 def _obey(node: Node, link: str, body: Body) -> None:
+    """Hand a frame's body to the part that it concerns; what is of the link itself is read."""
     match body:
         case Send():
             read_send(node, link, body)

@@ -258,6 +258,10 @@ def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel)
 
 
 def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:
+    """Tell of a role on all links where that is to be known, but the one it came by. Spec: PAT-1.
+
+    A role that only its node may know goes nowhere; how far others go is the profile's to say.
+    """
     if extent is Extent.NODE:
         return
     node.floods.append((node.now_ms, extent, told))
@@ -271,6 +275,7 @@ def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parce
 
 
 def _put(node: Node, told: Publish, link: str, parcel: Parcel) -> None:
+    """Leave what is told for a link; behind one to another realm it is no longer of one realm."""
     if told.local_only and node.is_remote(link):
         told = replace(told, local_only=False)
     parcel.publishes.setdefault(link, []).append(told)
@@ -279,6 +284,7 @@ def _put(node: Node, told: Publish, link: str, parcel: Parcel) -> None:
 def _told(
     node: Node, one: LocalRole, *, is_published: bool, id_: MessageId | None = None
 ) -> Publish:
+    """Return what others are told of a role at this node, and remember that it began here."""
     told = Publish(
         id_ or node.ids.fresh(), *one.address, one.iid, one.is_exclusive, is_published,
         one.seq, 1, local_only=bool(node.realm), extent=one.extent,

@@ -220,6 +220,7 @@ class NodeService:
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
+        """Do what the machine wants done; what a leader writes goes to the control topics."""
         if isinstance(effect, WriteHeartbeat) and self.trees is not None:
             beat = replace(effect.heartbeat, colour=self.trees.colour, trees=self.trees.status)
             effect = WriteHeartbeat(beat)

@@ -126,6 +126,10 @@ def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gat
 
 
 def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record]) -> _Gathered:
+    """Return the records that are messages, with subject, route and bytes; refuse all others. K7.
+
+    What was learned of a subject header is looked up by its bytes: most records cost one look-up.
+    """
     known = lane.memos.subjects(source.message_class)
     limit = lane.topology.max_message_bytes
     taken: list[Record] = []

@@ -153,6 +153,7 @@ def _send_frame(
     chunk: Sequence[int],
     links: Sequence[str],
 ) -> None:
+    """Write one frame to all links that get the same messages: one value, a header each."""
     if len(chunk) == len(stretch.offsets):
         offsets, subjects, stamps, tails = (
             stretch.offsets,

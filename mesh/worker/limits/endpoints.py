@@ -191,6 +191,11 @@ class EndpointBacklogs:
             self.lanes.sources.questions.forget(what)
 
     def _look(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> None:
+        """Ask what of the endpoints with limits is read, and judge each lane's part by the answer.
+
+        What lanes have written is noted before brokers are asked, so that nothing counts as waiting
+        that came in between.
+        """
         if not limits:
             self._forget()
             return

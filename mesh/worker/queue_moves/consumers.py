@@ -209,6 +209,11 @@ class Consumers:
         near: Nearness,
         now_ms: int,
     ) -> None:
+        """Decide to which member messages of a queue are to move, and how many it has room for.
+
+        While this node has consumers, and for a moment after the last of them left, it keeps its
+        own.
+        """
         members = {one.node: one for one in attractions if one.name == fold(queue)}
         home = next((one.node for one in members.values() if one.kind is MemberKind.HOME), None)
         demands = [one for one in self.lanes.machine.demands.of(queue) if one.node in members]
@@ -238,6 +243,7 @@ class Consumers:
 
 
 def _ask(admin: Admin, asked: _Question) -> Told:
+    """Ask brokers of all queues at once: which exist, who consumes, and how much waits."""
     known = admin.describe([asked.topics[queue] for queue in asked.unknown])
     has_topic = {queue: asked.topics[queue] in known for queue in asked.unknown}
     topics = {one: topic for one, topic in asked.topics.items() if has_topic.get(one, True)}

@@ -224,6 +224,20 @@ class Movers:
         *,
         may_open: bool,
     ) -> None:
+        """Have one lane send on what waits for its queue, as much as link and target take now.
+
+        The batch before must be committed first, and while sources hold nothing is sent. Which
+        member gets it was decided before (`seen.target`); here it is decided whether something goes
+        now.
+
+        Args:
+            lane: Whose share of the queue it is.
+            queue: Its name.
+            seen: What is known of the queue, and where its messages are to go.
+            link_states: How each link is.
+            now_ms: The present moment.
+            may_open: Whether a mover may be opened, or another one has the turn.
+        """
         key = (lane.number, queue)
         target = seen.target
         if target is None or now_ms < self._rests_until_ms.get(key, now_ms):

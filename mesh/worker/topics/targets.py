@@ -166,6 +166,7 @@ class Targets:
     # -- making ---------------------------------------------------------------------------
 
     def _make(self, now_ms: int) -> Iterator[EndpointMade]:
+        """Make topics of endpoints that are due, some at a time, beside the loop."""
         due = {name: one for name, one in self._asked.items() if one.due_ms <= now_ms}
         if not due and not self.questions.is_open("make"):
             return
