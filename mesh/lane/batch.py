@@ -122,6 +122,10 @@ class Batch:
         """Have one record written."""
         self.rows[at.topic, at.partition].append((value, key, 0, headers))
 
+    def write_rows(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
+        """Have records written, in their order."""
+        self.rows[topic, partition] += rows
+
     def read(
         self,
         source: TopicPartition,

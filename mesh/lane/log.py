@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class LogEntry:
 
     level: Literal["warning", "error"]
     event: str
-    fields: dict[str, Any]
+    fields: dict[str, object]
 
 
 @dataclass(slots=True)
@@ -28,11 +28,11 @@ class Log:
 
     _entries: list[LogEntry] = field(default_factory=list)
 
-    def warning(self, event: str, **fields: Any) -> None:
+    def warning(self, event: str, **fields: object) -> None:
         """Note what someone may want to look into."""
         self._entries.append(LogEntry("warning", event, fields))
 
-    def error(self, event: str, **fields: Any) -> None:
+    def error(self, event: str, **fields: object) -> None:
         """Note what waits for a person, or is lost."""
         self._entries.append(LogEntry("error", event, fields))
 

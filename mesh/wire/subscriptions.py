@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mesh.errors import DecodeError
 from mesh.model.control import EndpointKind, Subscription
@@ -134,7 +134,7 @@ def _decoded(data: bytes) -> Subscription:
 _remembered = lru_cache(maxsize=256)(_decoded)
 
 
-def _object(pairs: Sequence[tuple[str, Any]]) -> Fields:
+def _object(pairs: Sequence[tuple[str, object]]) -> Fields:
     fields = dict(pairs)
     unknown = [key for key in fields if key not in (*_KEYS, "version")]
     if unknown:

@@ -63,6 +63,7 @@ KINDS: Mapping[type, str] = {
 """Class of a body -> the key of its records; the schema's name is this with `tree_` before it."""
 
 E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
 
 
 class Form(NamedTuple):
@@ -113,7 +114,7 @@ def _tree(data: bytes) -> TreeId:
     return TreeId(str(UUID(bytes=data)))
 
 
-def _same(value: Any) -> Any:
+def _same(value: T) -> T:
     return value
 
 
@@ -178,7 +179,7 @@ def _record(kind: type, names: Mapping[str, Form]) -> Form:
     """Return the form of a class whose fields have these."""
     items = list(names.items())
 
-    def write(value: Any) -> Fields:
+    def write(value: object) -> Fields:
         return {name: form.write(getattr(value, name)) for name, form in items}
 
     def read(found: Fields) -> Any:
@@ -226,11 +227,11 @@ def _labelled(label: bytes) -> Colour:
     return colour
 
 
-def _text(value: Any) -> bytes:
+def _text(value: object) -> bytes:
     return str(value).encode()
 
 
-def _joined(mids: Any) -> bytes:
+def _joined(mids: Iterable[MessageId]) -> bytes:
     return b"".join(_id(one) for one in mids)
 
 

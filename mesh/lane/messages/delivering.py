@@ -69,7 +69,7 @@ def deliver(
         if lane.is_guaranteed(endpoint):
             if lane.topology.endpoint_limit(lane.node, endpoint) is not None:
                 lane.count_written(TopicPartition(topic, partition), _size(its_rows))
-            batch.rows[topic, partition] += its_rows
+            batch.write_rows(topic, partition, its_rows)
         else:
             lane.hand_over(batch, source, topic, partition, its_rows)
 

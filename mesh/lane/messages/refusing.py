@@ -8,7 +8,7 @@ from mesh.lane.sources import Source
 from mesh.model.reasons import DropReason
 from mesh.model.state import DeadLetter
 from mesh.transport.headers import UNREADABLE, headers_of
-from mesh.transport.port import Headers, Record, Row, TopicPartition
+from mesh.transport.port import Headers, Record, Row
 from mesh.wire.dead_letters import dead_letter_record
 
 
@@ -38,14 +38,13 @@ def refuse(
         offset=record.offset(),
         topic_id=source.topic_id,
     )
-    place = TopicPartition(lane.names.dead_letters(lane.node), lane.number)
     try:
         row = letter_row(letter, record.key(), record.value(), headers_of(record))
     except Exception:
         if reason is not DropReason.POISON:
             raise
         row = letter_row(letter, None, None, UNREADABLE)  # not even its headers can be read
-    batch.rows[place.topic, place.partition].append(row)
+    batch.write_rows(lane.names.dead_letters(lane.node), lane.number, [row])
 
 
 def letter_row(letter: DeadLetter, key: bytes | None, value: bytes | None, headers: Headers) -> Row:

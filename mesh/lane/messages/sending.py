@@ -40,7 +40,7 @@ def send(
     number = lane.ages.numbers.get(topic, 0)
     lane.note(batch, Sent(outbox, of, chain.last, since, number))
     if source.message_class is MessageClass.GUARANTEED:
-        batch.rows[topic, partition].append((value, key, 0, None))
+        batch.write(outbox, value, key)
         lane.count_written(outbox, len(key) + len(value or b""))
     elif lane.unwritable and lane.unwritable.has(topic, partition):
         batch.count_dropped(DropReason.NOT_WRITABLE, source.at, messages)

@@ -233,9 +233,7 @@ def keep_aside(trial: Trial, catch_up: Lane, batch: Batch, source: Source, recor
         source: Where it was read.
         record: Likewise.
     """
-    place = TopicPartition(
-        catch_up.names.dead_letters(catch_up.node), second_partition_of(catch_up)
-    )
+    letters = catch_up.names.dead_letters(catch_up.node)
     for one in trial.aside:
         letter = DeadLetter(
             reason=LossReason.QUARANTINED.upper(),
@@ -248,7 +246,7 @@ def keep_aside(trial: Trial, catch_up: Lane, batch: Batch, source: Source, recor
             identity=one.identity,
         )
         row = letter_row(letter, one.key, one.value, one.headers)
-        batch.rows[place.topic, place.partition].append(row)
+        batch.write_rows(letters, second_partition_of(catch_up), [row])
         batch.count_lost(
             DropReason.QUARANTINED,
             source.at,
