@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import inf
+from typing import Protocol, runtime_checkable
 
 from mesh.model.topology import Topology
 from streaming.audits.accounts import Accounts
@@ -36,6 +37,14 @@ from streaming.tables.topics import CLIENTS, ENDPOINT, LEDGER, place_of
 
 FORGOTTEN_MAX = 100
 """Partitions of endpoints that one batch forgets: each is looked for in all that is known."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """An audit that remembers moments of the auditor's clock."""
+
+    def go_ahead(self, ahead_s: float) -> None:
+        """Go on by a clock that is so far ahead."""
 
 
 @dataclass(slots=True)
@@ -190,13 +199,10 @@ class State:
         self.clock_s = now_s
         self.certifier.blocks.rest(now_s, ahead_s)
         self.register.rest(now_s)
-        self.eras.go_ahead(ahead_s)
-        self.excuses.go_ahead(ahead_s)
-        self.unwanted.go_ahead(ahead_s)
-        self.needless.go_ahead(ahead_s)
-        self.strangers.go_ahead(ahead_s)
-        self.stalls.go_ahead(ahead_s)
-        self.colours.go_ahead(ahead_s)
+        audits = (getattr(self, one.name) for one in fields(self))
+        for audit in audits:
+            if isinstance(audit, Timed):
+                audit.go_ahead(ahead_s)
 
     def world(self, ends: Ends, read_s: float = inf) -> World:
         """Return what certificates look at.
