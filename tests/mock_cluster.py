@@ -7,6 +7,7 @@ starts in milliseconds. It answers as brokers do, but filters no aborted records
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +20,7 @@ PRODUCE, LIST_OFFSETS, END_TXN = 0, 2, 26
 TRANSPORT = -195
 """Error of the client library: the answer is lost, and the connection with it."""
 NOT_ENOUGH_REPLICAS = 19
+ASKED_S = 30.0
 
 _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 _SIGNATURES = {
@@ -38,6 +40,13 @@ _SIGNATURES = {
     "rd_kafka_mock_broker_set_rtt": (_INT, (_POINTER, ctypes.c_int32, _INT)),
     "rd_kafka_mock_broker_set_down": (_INT, (_POINTER, ctypes.c_int32)),
     "rd_kafka_mock_broker_set_up": (_INT, (_POINTER, ctypes.c_int32)),
+    "rd_kafka_mock_start_request_tracking": (None, (_POINTER,)),
+    "rd_kafka_mock_get_requests": (
+        ctypes.POINTER(_POINTER),
+        (_POINTER, ctypes.POINTER(ctypes.c_size_t)),
+    ),
+    "rd_kafka_mock_request_api_key": (ctypes.c_int16, (_POINTER,)),
+    "rd_kafka_mock_request_destroy_array": (None, (ctypes.POINTER(_POINTER), ctypes.c_size_t)),
     "rd_kafka_mock_push_request_errors_array": (
         None,
         (_POINTER, ctypes.c_int16, ctypes.c_size_t, ctypes.POINTER(_INT)),
@@ -91,6 +100,24 @@ class MockCluster:
     def up(self, broker: int) -> None:
         """Let a broker accept connections again."""
         _library().rd_kafka_mock_broker_set_up(self._handle, broker)
+
+    def watch(self) -> None:
+        """Count requests from now on."""
+        _library().rd_kafka_mock_start_request_tracking(self._handle)
+
+    def wait_asked(self, request: int, times: int) -> None:
+        """Wait until a request of this kind has come so often since `watch`."""
+        deadline_s = time.monotonic() + ASKED_S
+        while (asked := self._asked(request)) < times:
+            assert time.monotonic() < deadline_s, f"request {request} came {asked} times"
+            time.sleep(0.005)
+
+    def _asked(self, request: int) -> int:
+        library, count = _library(), ctypes.c_size_t()
+        found = library.rd_kafka_mock_get_requests(self._handle, ctypes.byref(count))
+        kinds = [library.rd_kafka_mock_request_api_key(found[n]) for n in range(count.value)]
+        library.rd_kafka_mock_request_destroy_array(found, count)
+        return kinds.count(request)
 
     def write(self, topic: str, value: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Write a record as any C producer may: names of headers are bytes."""

@@ -92,10 +92,11 @@ def test_after_an_answer_that_came_too_late(brokers: MockCluster) -> None:
     writer.begin()
     writer.produce("t", b"v", b"k", 0)
     writer.flush()
+    brokers.watch()
     brokers.slow(1, 1_500)
 
     def heal() -> None:
-        time.sleep(1.3)
+        brokers.wait_asked(END_TXN, 2)
         brokers.slow(1, 0)
 
     healing = while_it_runs(heal)
@@ -111,13 +112,13 @@ def test_after_a_broker_that_went_away_under_it(brokers: MockCluster) -> None:
     writer.begin()
     writer.produce("t", b"v", b"k", 0)
     writer.flush()
-    brokers.slow(1, 400)
+    brokers.watch()
+    brokers.slow(1, 5_000)  # it goes before it answers
 
     def restart() -> None:
-        time.sleep(0.15)
+        brokers.wait_asked(END_TXN, 1)
         brokers.down(1)
         brokers.slow(1, 0)
-        time.sleep(0.3)
         brokers.up(1)
 
     restarting = while_it_runs(restart)
