@@ -26,7 +26,7 @@ from mesh.model.counted import counted
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
     from mesh.operate.doctor import Category, Check, Examination
-    from mesh.operate.doctor.repair import Repair
+    from mesh.operate.doctor.fixes import Fix
     from mesh.transport.port import KafkaCluster
 
 _AGAIN_S = 1.0
@@ -80,7 +80,7 @@ def doctor(
 
     if dry_run and not fix:
         raise wrong_input("--dry-run", "says what --fix would do; give both")
-    checks, repairs = _examined(
+    checks, fixes = _examined(
         target,
         category or [],
         pre=pre,
@@ -90,7 +90,7 @@ def doctor(
         dry_run=dry_run,
     )
     is_well = not any(check.result is Result.FAILED for check in checks)
-    data = doctor_document(checks, repairs, ok=is_well, dry_run=dry_run)
+    data = doctor_document(checks, fixes, ok=is_well, dry_run=dry_run)
     _print(data, output, every=every)
     if output is DoctorOutput.NAGIOS:
         raise typer.Exit(worst_level(data["categories"]))
@@ -106,21 +106,21 @@ def _examined(
     patience: float,
     mends: bool,
     dry_run: bool,
-) -> tuple[Sequence[Check], Sequence[Repair] | None]:
+) -> tuple[Sequence[Check], Sequence[Fix] | None]:
     """Return what the checks say, again and again until nothing fails, and what was mended."""
     from mesh.operate.doctor import Result
 
     chosen = _chosen(category, before_start=pre)
     deadline_ms = clock.now_ms() + int(wait * 1000)
-    repairs: Sequence[Repair] | None = None
+    fixes: Sequence[Fix] | None = None
     while True:
         with _examination(target, patience, before_start=pre) as at:
-            if mends and repairs is None:
-                repairs = _repairs(at, dry_run=dry_run)
+            if mends and fixes is None:
+                fixes = _fixes(at, dry_run=dry_run)
             checks = _checks(at, chosen)
         is_well = all(check.result is not Result.FAILED for check in checks)
         if is_well or clock.now_ms() >= deadline_ms:
-            return checks, repairs
+            return checks, fixes
         clock.pause(_AGAIN_S)
 
 
@@ -174,10 +174,10 @@ def _examination(
             yield see(seen.topology, seen.kafka, seen.view, seen.beats)
 
 
-def _repairs(at: Examination, *, dry_run: bool) -> Sequence[Repair]:
-    from mesh.operate.doctor.repair import mend, repairs_of
+def _fixes(at: Examination, *, dry_run: bool) -> Sequence[Fix]:
+    from mesh.operate.doctor.fixes import fixes_of, mend
 
-    found = list(repairs_of(at))
+    found = list(fixes_of(at))
     return found if dry_run else list(mend(at, found))
 
 

@@ -139,7 +139,7 @@ def _take_frame(
     else:
         header = decode_header(peeked.key)
         provenance = replace(provenance, ext=header.ext)
-        _split(lane, batch, source, provenance, header.origin, peeked, value, plan, after)
+        _take_apart(lane, batch, source, provenance, header.origin, peeked, value, plan, after)
     if plan.delivers:
         _deliver(lane, batch, source, provenance, _origin(peeked, plan), value, plan, after)
 
@@ -280,7 +280,7 @@ def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:
         batch.count_dropped(DropReason.QUEUE_LEFT, source.at, count * len(route.homeless))
 
 
-def _split(
+def _take_apart(
     lane: Lane,
     batch: Batch,
     source: Source,

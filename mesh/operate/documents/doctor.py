@@ -7,19 +7,19 @@ from dataclasses import asdict
 from typing import Any
 
 from mesh.operate.doctor import Check
-from mesh.operate.doctor.repair import Repair
+from mesh.operate.doctor.fixes import Fix
 
 
 def doctor_document(
-    checks: Sequence[Check], repairs: Sequence[Repair] | None, *, ok: bool, dry_run: bool
+    checks: Sequence[Check], fixes: Sequence[Fix] | None, *, ok: bool, dry_run: bool
 ) -> dict[str, Any]:
     """Return what was checked, by category, and what was mended where that was asked for.
 
     Args:
         checks: What was checked.
-        repairs: What was done about it; None unless that was asked for.
+        fixes: What was done about it; None unless that was asked for.
         ok: Whether nothing failed.
-        dry_run: Whether the repairs were only to be told.
+        dry_run: Whether the fixes were only to be told.
     """
     grouped: dict[str, list[dict[str, Any]]] = {}
     for check in checks:
@@ -29,25 +29,25 @@ def doctor_document(
         "ok": ok,
         "categories": [{"name": name, "checks": found} for name, found in grouped.items()],
     }
-    if repairs is not None:
-        found["repairs"] = [_repair(one, dry_run=dry_run) for one in repairs]
+    if fixes is not None:
+        found["repairs"] = [_fix(one, dry_run=dry_run) for one in fixes]
     return found
 
 
-def _repair(repair: Repair, *, dry_run: bool) -> dict[str, Any]:
-    if repair.withheld:
+def _fix(fix: Fix, *, dry_run: bool) -> dict[str, Any]:
+    if fix.withheld:
         outcome = "left alone"
-    elif repair.refusal:
+    elif fix.refusal:
         outcome = "refused"
     else:
         outcome = "would be done" if dry_run else "done"
     return {
-        "kafka": repair.kafka,
-        "node": repair.node,
-        "topic": repair.spec.name,
-        "is_new": repair.is_new,
-        "before": dict(repair.before),
-        "after": dict(repair.spec.settings),
+        "kafka": fix.kafka,
+        "node": fix.node,
+        "topic": fix.spec.name,
+        "is_new": fix.is_new,
+        "before": dict(fix.before),
+        "after": dict(fix.spec.settings),
         "outcome": outcome,
-        "reason": repair.withheld or repair.refusal,
+        "reason": fix.withheld or fix.refusal,
     }

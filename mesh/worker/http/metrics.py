@@ -14,7 +14,7 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mesh.config.certificates import end_s
+from mesh.config.tls_certificates import end_s
 from mesh.model.reasons import NotRead
 from mesh.model.words import EndpointWord, LinkWord
 from mesh.worker.http.figures import Figures

@@ -82,7 +82,7 @@ def test_frames_of_which_all_are_selected_are_handed_on_untouched() -> None:
 def test_only_frames_for_a_link_that_asks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """A selector on the way back, or of subjects alone, opens no frame. Spec: EMS-14."""
     mesh = chain(on("c", "b"), on("b", "c", 'subject != "y"'))
-    monkeypatch.setattr(transit, "_split", None)
+    monkeypatch.setattr(transit, "_take_apart", None)
     mesh.publish(b"1", [subject("x"), KIND])
     mesh.publish(b"2", [subject("y"), KIND], partition=1)
     mesh.run()

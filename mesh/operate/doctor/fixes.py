@@ -15,7 +15,7 @@ _NEVER_LESS = frozenset({*_KEEPS, "delete.retention.ms", "max.message.bytes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
+class Fix:
     """One topic, before and after.
 
     Attributes:
@@ -36,7 +36,7 @@ class Repair:
     refusal: str = ""
 
 
-def repairs_of(at: Examination) -> Iterator[Repair]:
+def fixes_of(at: Examination) -> Iterator[Fix]:
     """Yield what should be mended, whether or not it is safe; Kafka that is away is left out."""
     for node, declared in at.topology.nodes.items():
         try:
@@ -48,7 +48,7 @@ def repairs_of(at: Examination) -> Iterator[Repair]:
                 yield from _changes(declared.kafka, node, spec, settings.get(spec.name, {}))
             elif spec in at.node_topics(node):
                 is_lost = is_lost_progress(at, node, spec.name, found)
-                yield Repair(
+                yield Fix(
                     kafka=declared.kafka,
                     node=node,
                     spec=spec,
@@ -58,13 +58,13 @@ def repairs_of(at: Examination) -> Iterator[Repair]:
                 )
 
 
-def _changes(kafka: str, node: str, spec: TopicSpec, found: Mapping[str, str]) -> Iterator[Repair]:
+def _changes(kafka: str, node: str, spec: TopicSpec, found: Mapping[str, str]) -> Iterator[Fix]:
     wrong = wrong_settings(spec, found)
     risky = {key: why for key in wrong if (why := _risk(key, spec, found))}
     for is_safe in (True, False):
         keys = [key for key in wrong if (key not in risky) is is_safe]
         if keys:
-            yield Repair(
+            yield Fix(
                 kafka=kafka,
                 node=node,
                 spec=replace(spec, settings={key: wrong[key][1] for key in keys}),
@@ -88,17 +88,17 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None else 0
 
 
-def mend(at: Examination, repairs: Sequence[Repair]) -> Iterator[Repair]:
-    """Do what is safe, and yield each repair with the broker's words if it refused."""
-    for repair in repairs:
+def mend(at: Examination, fixes: Sequence[Fix]) -> Iterator[Fix]:
+    """Do what is safe, and yield each fix with the broker's words if it refused."""
+    for fix in fixes:
         refusal = ""
-        admin = at.answering(repair.kafka).admin()
+        admin = at.answering(fix.kafka).admin()
         try:
-            if repair.is_new and not repair.withheld:
-                admin.create([repair.spec])
-            elif not repair.withheld:
-                admin.change(repair.spec.name, repair.spec.settings)
+            if fix.is_new and not fix.withheld:
+                admin.create([fix.spec])
+            elif not fix.withheld:
+                admin.change(fix.spec.name, fix.spec.settings)
         except TransportError as fault:
             refusal = str(fault)
-        yield replace(repair, refusal=refusal)
+        yield replace(fix, refusal=refusal)
     at.forget()

@@ -6,15 +6,15 @@ import pytest
 
 from mesh.errors import TransportDeniedError
 from mesh.operate.doctor import Category
-from mesh.operate.doctor.repair import Repair, mend, repairs_of
+from mesh.operate.doctor.fixes import Fix, fixes_of, mend
 from mesh.transport.memory import MemoryAdmin
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import examination, failed
 
 
-def mended(mesh: Mesh) -> list[Repair]:
+def mended(mesh: Mesh) -> list[Fix]:
     at = examination(mesh)
-    return list(mend(at, list(repairs_of(at))))
+    return list(mend(at, list(fixes_of(at))))
 
 
 def test_nothing_wrong_nothing_mended(mesh: Mesh) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh.config.certificates import end_s
+from mesh.config.tls_certificates import end_s
 
 
 def made(folder: Path, name: str, *options: str) -> tuple[str, float]:
