@@ -15,7 +15,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-PRODUCE, LIST_OFFSETS, END_TXN = 0, 2, 26
+PRODUCE, LIST_OFFSETS, API_VERSIONS, END_TXN = 0, 2, 18, 26
 """Numbers of requests. Spec: the Kafka protocol."""
 TRANSPORT = -195
 """Error of the client library: the answer is lost, and the connection with it."""

@@ -194,7 +194,7 @@ class TopicNames:
 
 
 def shared_begin(topic: str) -> str:
-    """Return how the names begin of all topics for the same neighbour, endpoint, or node itself.
+    """Return how all names begin that are for one neighbour, for endpoints, or for the node itself.
 
     Args:
         topic: Of a node, of whatever mesh.
@@ -202,9 +202,9 @@ def shared_begin(topic: str) -> str:
     node, to, rest = topic.partition(".to.")
     if to:
         return f"{node}{to}{rest.rpartition('.')[0]}."
-    node, endpoint, _ = topic.partition(".ep.")
-    if endpoint:
-        return f"{node}{endpoint}"
+    node, to_endpoint, _ = topic.partition(".ep.")
+    if to_endpoint:
+        return f"{node}{to_endpoint}"
     for end in (".control.log", ".in.g", ".in.d"):
         if topic.endswith(end):
             return topic.removesuffix(end) + "."

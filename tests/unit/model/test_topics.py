@@ -53,14 +53,14 @@ def test_the_name_of_an_endpoint_says_which_it_is_and_that_of_its_letters_anothe
     ("topics", "begin"),
     [
         ((NAMES.outbox("a", "b", MessageClass.DIRECT), NAMES.to_control("a", "b")), "a.to.b."),
-        ((NAMES.endpoint("a", "x"), NAMES.queue_letters("a", "x")), "a.ep.x"),
+        ((NAMES.endpoint("a", "x"), NAMES.queue_letters("a", "y")), "a.ep."),
         (
             (NAMES.ingress("a", MessageClass.DIRECT), NAMES.control_log("a"), NAMES.clients("a")),
             "a.",
         ),
     ],
 )
-def test_topics_for_one_neighbour_endpoint_or_node_begin_alike(
+def test_topics_for_one_neighbour_for_endpoints_and_for_the_node_begin_alike(
     topics: tuple[str, ...], begin: str
 ) -> None:
     assert {shared_begin(topic) for topic in topics} == {f"acme.mesh.{begin}"}
