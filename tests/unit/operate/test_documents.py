@@ -14,7 +14,7 @@ from mesh.operate.changes.plan import Place, SettingChange, TopicsChange, make_p
 from mesh.operate.changes.plan_file import plan_document
 from mesh.operate.changes.unread import Unread
 from mesh.operate.doctor import Category, Check, Result
-from mesh.operate.doctor.repair import Repair
+from mesh.operate.doctor.fixes import Fix
 from mesh.operate.documents.doctor import doctor_document
 from mesh.operate.documents.queues import queue_document
 from mesh.operate.endpoints.queues import QueueMember, QueueStatus
@@ -80,7 +80,7 @@ def test_a_queue_with_its_members() -> None:
 
 
 def test_what_the_doctor_found_and_mended() -> None:
-    """Checks by category; a repair only where somebody asked for it."""
+    """Checks by category; a fix only where somebody asked for it."""
     checks = [
         Check(category=Category.KAFKA, description="k answers"),
         Check(
@@ -93,13 +93,13 @@ def test_what_the_doctor_found_and_mended() -> None:
             figures={"frames": 3},
         ),
     ]
-    repair = Repair(
+    fix = Fix(
         kafka="k",
         node="a",
         spec=TopicSpec(name="mesh.a.in.g", partitions=4, settings={"retention.ms": "-1"}),
         before={"retention.ms": "7"},
     )
-    document = doctor_document(checks, [repair], ok=False, dry_run=True)
+    document = doctor_document(checks, [fix], ok=False, dry_run=True)
     keys = ["description", "result", "hint", "error", "note", "figures"]
     assert [*document["categories"][0]["checks"][0]] == keys
     assert written(document) == {
