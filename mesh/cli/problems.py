@@ -107,7 +107,7 @@ def asked_output(arguments: Sequence[str]) -> Output | Literal["nagios"]:
             value = argument.removeprefix("-o").removeprefix("=")
         else:
             continue
-        if value == NAGIOS:
+        if value == NAGIOS and arguments[0] == "doctor":
             chosen = NAGIOS
         elif value in {str(output) for output in Output}:
             chosen = Output(value)

@@ -192,6 +192,12 @@ def test_wrong_words_tell_a_monitor_nothing_about_the_mesh(
     assert said in ended.out
 
 
+def test_other_commands_know_no_form_for_monitors(run: Run) -> None:
+    ended = run("validate", "gone.yaml", "-o", "nagios")
+    assert (ended.code, ended.out) == (2, "")
+    assert "'nagios' is not one of" in ended.err
+
+
 def test_texts_cannot_break_the_forms() -> None:
     check = {
         "result": "warning", "description": 'a "b"\\', "error": "x|y\nz", "hint": "h",
