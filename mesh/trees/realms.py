@@ -22,6 +22,7 @@ def change_realm(node: Node, realm: str) -> None:
         if close_link(node, end.peer):
             link_lost(node, end)
     leave_own(node)
+    node.floods.clear()  # what was told within the former realm is none of the next one's business
     node.realm, node.realm_colour = realm, None
     host_own(node)
     if node.colour is not None:

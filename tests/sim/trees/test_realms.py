@@ -329,3 +329,22 @@ def test_random_meshes_whose_nodes_change_their_realms_break_no_rule(seed: int) 
                 mesh.run()
                 check_call(mesh, call)
     check_quiet(mesh)
+
+
+@pytest.mark.parametrize("extent", [Extent.REALM, Extent.CLOUD])
+def test_what_was_told_in_the_former_realm_is_not_told_in_the_next(extent: Extent) -> None:
+    """Not over a link that comes up when its end is of one part already. Spec: tree_layer 5.14."""
+    realms = {"a": "r1", "b": "r1", "c": "r2", "d": "r2"}
+    mesh = World((("a", "b"), ("b", "c"), ("b", "d"), ("c", "d")), realms=realms)
+    mesh.run()
+    mesh.role("d", "r")
+    mesh.role("a", "r", extent=extent)
+    mesh.run()
+    mesh.wires[frozenset("bd")].latency_ms = 200
+    move(mesh, "b", "r2")
+    mesh.run()
+    for node in "cd":
+        tree = inside(mesh, node).trees[address("t", "r").tree]
+        maps = [role.realm for role in tree.roles.values()]
+        assert not any(route.link == "b" for table in maps for route in table.routes.values())
+    assert ask(mesh, "c", local_realm=True).reached == ["d"]
