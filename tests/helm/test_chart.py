@@ -380,6 +380,18 @@ def test_a_network_policy_covers_workers_and_leaves_out_who_asks_others(render: 
     assert "from" not in ingress
 
 
+def test_a_network_policy_lets_dns_through_where_it_listens(render: Render) -> None:
+    """Policies see the port of the pods behind a Service, which is not 53 everywhere."""
+
+    def dns(**more: object) -> set[tuple[str, int]]:
+        values = {**BASE, "networkPolicy": {"enabled": True, **more}}
+        policy = of_kind(render(values), "NetworkPolicy")["rel-trellis-mesh"]["spec"]
+        return {(one["protocol"], one["port"]) for one in policy["egress"][0]["ports"]}
+
+    assert dns() == {("UDP", 53), ("TCP", 53)}
+    assert dns(dnsPorts=[53, 5353]) == {*dns(), ("UDP", 5353), ("TCP", 5353)}
+
+
 def test_budgets_are_for_nodes_that_can_spare_a_worker(render: Render) -> None:
     """A budget of one worker would either forbid every drain or say nothing."""
     found = render({**BASE, "nodes": {"tk1": {"workers": 2}, "NY1": None}})
