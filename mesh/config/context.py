@@ -6,9 +6,11 @@ and `mesh demo` select one; `MESH_CONTEXT` wins over the selected one.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -16,7 +18,7 @@ from pathlib import Path
 from platformdirs import user_config_dir
 
 from mesh.config.nearest import nearest
-from mesh.errors import wrong_input
+from mesh.errors import ConfigError, wrong_input
 from mesh.model.names import fold, name_fault
 
 VARIABLE = "MESH_CONTEXT"
@@ -61,9 +63,8 @@ def save_context(context: Context, *, folder: Path | None = None) -> None:
     Raises:
         ConfigError: The name is no name, or the folder cannot be written.
     """
-    stored = _load(folder)
-    _add(stored, context)
-    _store(stored, folder)
+    with _changing(folder) as stored:
+        _add(stored, context)
 
 
 def select_local(context: Context, *, folder: Path | None = None) -> str:
@@ -75,16 +76,15 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
     Raises:
         ConfigError: As for `save_context`.
     """
-    stored = _load(folder)
     names = (f"{context.name}-{number}" for number in count(2))
     name = context.name
-    while any(
-        fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
-    ):
-        name = next(names)
-    _add(stored, replace(context, name=name, is_local=True))
-    _select(stored, name)
-    _store(stored, folder)
+    with _changing(folder) as stored:
+        while any(
+            fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
+        ):
+            name = next(names)
+        _add(stored, replace(context, name=name, is_local=True))
+        _select(stored, name)
     return name
 
 
@@ -94,9 +94,8 @@ def select_context(name: str, *, folder: Path | None = None) -> None:
     Raises:
         ConfigError: No context is called that.
     """
-    stored = _load(folder)
-    _select(stored, _known(stored, name, "context").name)
-    _store(stored, folder)
+    with _changing(folder) as stored:
+        _select(stored, _known(stored, name, "context").name)
 
 
 def current_context(
@@ -148,13 +147,12 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
     Raises:
         ConfigError: No context is called that.
     """
-    stored = _load(folder)
-    del stored.contexts[_known(stored, name, "context").name]
-    if stored.selected == name:
-        stored.selected = ""
-    if stored.previous == name:
-        stored.previous = ""
-    _store(stored, folder)
+    with _changing(folder) as stored:
+        del stored.contexts[_known(stored, name, "context").name]
+        if stored.selected == name:
+            stored.selected = ""
+        if stored.previous == name:
+            stored.previous = ""
 
 
 def _gives_way(stored: _Stored, name: str, to: str) -> bool:
@@ -226,8 +224,26 @@ def _texts(addresses: Mapping[str, object]) -> Mapping[str, str]:
     return {name: str(one) for name, one in addresses.items()}
 
 
-def _store(stored: _Stored, folder: Path | None) -> None:
+@contextmanager
+def _changing(folder: Path | None) -> Iterator[_Stored]:
+    """Yield what is kept, to be changed and then written: by one command at a time."""
     path = _path(folder)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = os.open(path.parent, os.O_RDONLY)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with suppress(OSError):  # not every file system knows locks
+            fcntl.flock(held, fcntl.LOCK_EX)
+        stored = _load(folder)
+        yield stored
+        _store(stored, path)
+    finally:
+        os.close(held)
+
+
+def _store(stored: _Stored, path: Path) -> None:
     data = {
         "selected": stored.selected,
         "previous": stored.previous,
@@ -239,13 +255,15 @@ def _store(stored: _Stored, folder: Path | None) -> None:
     # Written aside and renamed, so that a command started meanwhile never reads half of it.
     fresh = path.with_suffix(f".{os.getpid()}.new")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh.unlink(missing_ok=True)
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=2)
         fresh.replace(path)
     except OSError as error:
-        raise wrong_input(
-            str(path), f"cannot be written: {error.strerror}; check its rights", code="UNWRITABLE"
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+    text = f"cannot be written: {error.strerror}; check its rights"
+    return wrong_input(str(path), text, code="UNWRITABLE")

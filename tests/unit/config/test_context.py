@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -123,3 +125,17 @@ def test_case_makes_no_other_name(tmp_path: Path) -> None:
     assert select_local(Context("PROD", tmp_path / "d.yaml"), folder=tmp_path) == "PROD-2"
     assert select_local(Context("prod", tmp_path / "e.yaml"), folder=tmp_path) == "prod-3"
     assert [one.name for one in list_contexts(folder=tmp_path)] == ["PROD-2", "prod", "prod-3"]
+
+
+def test_commands_at_one_moment_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    """Each reads the file and writes it anew."""
+    names = [f"mesh-{number}" for number in range(16)]
+    together = Barrier(len(names))
+
+    def save(name: str) -> None:
+        together.wait(timeout=30)
+        save_context(Context(name, tmp_path / "mesh.yaml"), folder=tmp_path)
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(save, names))
+    assert [one.name for one in list_contexts(folder=tmp_path)] == sorted(names)
