@@ -94,6 +94,11 @@ class Progress:
         frames = self.partly_taken.get(at)
         return None if frames is None else frames.after(topic_id, offset)
 
+    @property
+    def ids_read(self) -> Mapping[TopicPartition, bytes]:
+        """Topic ids of all sources that were read, or stopped before anything of them was."""
+        return {at: stop.topic_id for at, stop in self.stopped.items()} | self.topic_ids
+
     def era_of(self, at: TopicPartition, offset: int) -> Era | None:
         """Return by which topology what stands at an offset of a source was taken, if known."""
         for began in reversed(self.eras.get(at, ())):

@@ -84,10 +84,9 @@ def begin_links(
 def _resting_sources(lane: Lane) -> list[Source]:
     """Return what a lane has read and does not read now: stopped, left, or not found yet."""
     progress, guaranteed = lane.progress, MessageClass.GUARANTEED
-    ids = {at: stop.topic_id for at, stop in progress.stopped.items()} | progress.topic_ids
     return [
         Source(at, topic_id, guaranteed, None)
-        for at, topic_id in ids.items()
+        for at, topic_id in progress.ids_read.items()
         if at not in lane.sources and lane.names.class_of(at.topic) is guaranteed
     ]
 
@@ -129,12 +128,14 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
 def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     """Record in the next commit that outboxes are read no further, and lack nothing."""
     progress, batch = lane.progress, lane.open(now_ms)
+    # What is not read just now may be all the same what a target was left out for.
+    sources = [*guaranteed_sources(lane), *_resting_sources(lane)]
     for stop in [one for one in progress.stopped.values() if one.topic in gone]:
         lane.log.warning("source.stop_ended", lane=lane.number, range=stop.range)
         lift_stop(lane, stop, now_ms)
     for key in [key for key in progress.gaps if key[0].topic in gone]:
         end_repair(lane, batch, key)
-    for source in [one for one in guaranteed_sources(lane) if one.at.topic in gone]:
+    for source in [one for one in sources if one.at.topic in gone]:
         for target in list(progress.holds):
             held = progress.holds.next(target)
             if (first := held.get(hold_key(lane, target, source))) is not None:
