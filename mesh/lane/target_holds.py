@@ -48,12 +48,13 @@ def is_met(lane: Lane, target: str) -> bool:
     Only then may the lane write it again: what it passes while a target is left out is written by
     catch-ups alone, and one of those may have written and nobody heard of it.
     """
-    sources = sources_of(lane, target)
-    if sources is None:
-        return False
+    positions = {
+        SourcePartition(topic_id, at.partition): max(0, lane.position(at))
+        for at, topic_id in lane.progress.ids_read.items()
+    }
     written = lane.progress.holds.next(target)
-    positions = {hold_key(lane, target, one): max(0, lane.position(one.at)) for one in sources}
-    return all(written.get(key) == position for key, position in positions.items())
+    # What was never read, and is another topic now, lacks nothing.
+    return all(positions.get(of, offset) == offset for (_, of), offset in written.items())
 
 
 def release(lane: Lane, target: str, now_ms: int) -> None:
@@ -105,10 +106,11 @@ def guaranteed_sources(lane: Lane) -> list[Source]:
     return [one for one in lane.sources.values() if one.message_class is guaranteed]
 
 
-def sources_of(lane: Lane, target: str) -> list[Source] | None:
+def sources_of(lane: Lane, target: str) -> list[Source]:
     """Return the sources of which a held target may lack something: those read, and stopped ones.
 
-    None if one of them cannot be read now: its Kafka cluster does not answer.
+    Not those whose Kafka clusters have not answered since the lane was taken: nobody knows what
+    their logs are by now.
     """
     known = {source.identity: source for source in guaranteed_sources(lane)}
     for at, stop in lane.progress.stopped.items():
@@ -117,11 +119,7 @@ def sources_of(lane: Lane, target: str) -> list[Source] | None:
         topic_id = lane.progress.topic_ids.get(at, stop.topic_id)  # it may never have been read
         source = Source(at, topic_id, MessageClass.GUARANTEED, link, generation)
         known.setdefault(source.identity, source)
-    # What was never read, and is another topic now, lacks nothing.
-    read = {SourcePartition(id_, at.partition) for at, id_ in lane.progress.topic_ids.items()}
     held = {source for _, source in lane.progress.holds.next(target)}
-    if not held & read <= known.keys():
-        return None
     return [source for identity, source in known.items() if identity in held]
 
 

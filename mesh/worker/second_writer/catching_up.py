@@ -98,9 +98,8 @@ class CatchUp:
         for source in self.sources:
             if self._leave_out_if_gone(source.at, begins[source.at]):
                 continue
-            owner = source.link.neighbour if source.link is not None else self.lane.node
-            cluster = self.lanes.topology.nodes[owner].kafka
-            if not self.lanes.sources.readers[cluster].reachable():
+            cluster = _kafka_of(self.lanes, source)
+            if not is_reachable(self.lanes, source):
                 raise TransportUnavailableError(f"Kafka cluster {cluster} does not answer")
             self._kafka[source.at] = cluster
             asked.setdefault(cluster, []).append(source.at)
@@ -245,6 +244,16 @@ class CatchUp:
 
 
 _offset_of: Callable[[Record], int] = methodcaller("offset")
+
+
+def is_reachable(lanes: Lanes, source: Source) -> bool:
+    """Return whether the Kafka cluster of a source is not known to be away."""
+    return lanes.sources.readers[_kafka_of(lanes, source)].reachable()
+
+
+def _kafka_of(lanes: Lanes, source: Source) -> str:
+    owner = source.link.neighbour if source.link is not None else lanes.machine.node
+    return lanes.topology.nodes[owner].kafka
 
 
 def _opening(

@@ -29,7 +29,7 @@ from mesh.worker.lanes.second_writer import open_second_writer_of, second_progre
 from mesh.worker.process.commits import Pending
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.process.transactions import transact
-from mesh.worker.second_writer.catching_up import CHUNK, Begins, CatchUp
+from mesh.worker.second_writer.catching_up import CHUNK, Begins, CatchUp, is_reachable
 from mesh.worker.second_writer.opening import OpenedCatchUp, Proof
 from mesh.worker.second_writer.quarantine import Suspect, Trial, keep_aside
 from mesh.worker.second_writer.routing_again import account, catch_up_lane, route_again
@@ -74,10 +74,10 @@ class TargetPlan:
         if not lane.holds_target(target):
             return None
         self.hold = lane.progress.holds.number(target)
-        sources = sources_of(lane, target)
-        if sources is None:
+        sources = _readable(self.lanes, lane, target)
+        if not sources and not is_met(lane, target):
             log.info("target.waits", target=target, lane=lane.number)
-            return None  # a source cannot be read now: its Kafka cluster does not answer
+            return None
         self.again = CatchUp(self.lanes, lane, sources)
         written = lane.progress.holds.next(target)
         begins = {one.at: written.get(hold_key(lane, target, one), 0) for one in sources}
@@ -285,9 +285,7 @@ class TargetCatchUp:
 
         Its records would be taken for written when the target is released.
         """
-        present = sources_of(self.again.lane, self.target)
-        if present is None:
-            return True  # one that was left out cannot be read just now: it may be that one
+        present = _readable(self.again.lanes, self.again.lane, self.target)
         known = {source.identity for source in self.again.sources}
         return any(source.identity not in known for source in present)
 
@@ -340,6 +338,14 @@ class TargetCatchUp:
             yield Held(*key, self.hold, offset)
             if self.link is not None and key in known.sent:
                 yield lane.sent(key, known.sent[key], 0)
+
+
+def _readable(lanes: Lanes, lane: Lane, target: str) -> Sequence[Source]:
+    """Return the sources of which a held target may lack something, and that can be read now.
+
+    Others have it wait for nothing but what it lacks of them: where that is nothing, for nothing.
+    """
+    return [one for one in sources_of(lane, target) if is_reachable(lanes, one)]
 
 
 def _opening_writer(lane: Lane, kafka: KafkaCluster) -> Steps[Writer]:
