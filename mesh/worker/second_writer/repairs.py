@@ -115,12 +115,14 @@ class Repairs:
     def _source(self, lane: Lane, asked: Asked) -> Source | None:
         """Return what the lane reads; None if it cannot be read just now.
 
-        A topic that is gone for good stands for itself: everything in it is lost.
+        A topic that is gone for good stands for itself: everything in it is lost. So is what came
+        over a link that was removed: it is read no more, and who waits for it would wait for ever.
         """
         for source in lane.sources.values():
             if source.identity == asked.source:
                 return source
-        if asked.request.topic_id in lane.progress.topic_ids.values():
+        read = [at for at, id_ in lane.progress.ids_read.items() if id_ == asked.request.topic_id]
+        if any(at not in lane.progress.unlinked for at in read):
             return None
         gone = TopicPartition("", asked.request.partition)
         return Source(gone, asked.request.topic_id, MessageClass.GUARANTEED, None)
