@@ -70,7 +70,7 @@ class InputVersions:
         self.void({input_: max(read, self.routed.get(input_, NEVER))})
 
     def forget(self, neighbours: Collection[str]) -> None:
-        """Have no input of these neighbours."""
-        for input_ in list(self.read):
-            if neighbour_of(input_) in neighbours:
-                del self.read[input_]
+        """Have no input of these neighbours, and nothing void of who comes under their names."""
+        for known in (self.read, self._voided):
+            for input_ in [one for one in known if neighbour_of(one) in neighbours]:
+                del known[input_]
