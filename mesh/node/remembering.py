@@ -63,7 +63,9 @@ class Remembering:
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
                 version = _read_to(reader)
-                if reader.proven and not _is_behind(version, input_name(name, scope), lanes):
+                # What an old mark proves of a topic that has lost its end is less than was kept.
+                is_whole = reader.proven and reader.is_settled
+                if is_whole and not _is_behind(version, input_name(name, scope), lanes):
                     yield from self._keep((name, scope), version, reader.view.items())
         count = sum(len(filters) for filters in self._kept.values())
         self._due_ms = now_ms + REMEMBER_MS + PER_FILTER_MS * count

@@ -88,6 +88,21 @@ def test_what_cannot_be_kept_with_its_round_is_kept_with_the_next() -> None:
     assert (written.number, written.filters, written.is_more) == (2, ("new",), True)
 
 
+def test_what_an_old_mark_proves_replaces_nothing_that_was_acknowledged() -> None:
+    """A topic that has lost its end lacks what came last, and its writer may be dead. K21, K23."""
+    neighbour, remembering = a_neighbour(3), Remembering()
+    reader = neighbour.scopes[SCOPE]
+    reader.mark = Mark(1, 5, 3, 0)
+    list(remembering.look({"n": neighbour}, [{}], 0))
+    reader.begin_again(has_lost_end=True)
+    reader.view["x/0"] = Interest()
+    reader.mark, reader.proven = Mark(1, 3, 1, 0), True
+    assert not list(remembering.look({"n": neighbour}, [{}], 10_000))
+    reader.mark = Mark(2, 1, 1, 0)
+    (kept,) = remembering.look({"n": neighbour}, [{}], 20_000)
+    assert (kept.epoch, kept.filters) == (2, ("x/0",))
+
+
 def test_what_is_not_proven_is_kept_as_what_the_lanes_route_by() -> None:
     """A start without a proof goes by an older version than that of the mark it has read. K21."""
     neighbour, remembering, heard = a_neighbour(3), Remembering(), input_name("n", SCOPE)
