@@ -126,6 +126,13 @@ class WriteLearned:
 
 
 @dataclass(frozen=True, slots=True)
+class EndLearned:
+    """Keep nothing of a neighbour any more: its link is removed. Spec: K21, K28."""
+
+    neighbour: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStop:
     """Report that a source is stopped, or with None that it is read again. Spec: R6."""
 
@@ -217,6 +224,7 @@ Write = (
     | WriteHeartbeat
     | WriteLinkState
     | WriteLearned
+    | EndLearned
     | WriteStop
     | WriteRepair
     | WriteLinks

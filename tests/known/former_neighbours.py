@@ -1,8 +1,8 @@
 """What a node keeps of neighbours that left for good is never deleted.
 
 Nodes come and go under names that never come again, and an operator deletes their topics. Of each,
-lanes keep where they stood in its outboxes, and `learned` what it wanted last: a node that comes
-back under its name goes on there, and nobody tells one that will not from one that will.
+lanes keep where they stood in its outboxes: a node that comes back with them goes on there, and
+whether they are deleted is known in its Kafka cluster alone, which may not be read any more.
 """
 
 from __future__ import annotations

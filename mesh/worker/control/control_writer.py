@@ -7,6 +7,7 @@ Spec: K4, K16, K23, K24.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -27,6 +28,7 @@ from mesh.model.control import (
 )
 from mesh.model.effects import (
     DropLinks,
+    EndLearned,
     EndSubscription,
     Write,
     WriteAck,
@@ -200,6 +202,7 @@ class ControlWriter:
         ends: Where what it wrote stands, in topics that nobody else writes and others go by.
         records: What it wrote last besides its offers, told as it is written.
         by_spare: Whether it has the node's spare transactional id.
+        learned: Numbers of the parts that `learned` has, by neighbour and scope.
     """
 
     topology: Topology
@@ -212,6 +215,7 @@ class ControlWriter:
     ends: LostWrites = field(default_factory=LostWrites)
     records: LeaderRecords = field(default_factory=LeaderRecords)
     by_spare: bool = False
+    learned: dict[tuple[str, Scope], dict[int, None]] = field(default_factory=dict)
     names: TopicNames = field(init=False)
     _parts: dict[tuple[str, Scope], int] = field(default_factory=dict)
 
@@ -276,6 +280,9 @@ class ControlWriter:
                 self._to(neighbour, link_key(), encode_link_state(state))
             case WriteLearned():
                 self._learned(write)
+            case EndLearned(neighbour):
+                for kept in [one for one in self.learned if one[0] == neighbour]:
+                    self._end_parts(*kept, list(self.learned[kept]))
             case WriteStop(topic, partition, stop):
                 content = None if stop is None else encode_stop(stop)
                 self._say(stop_key(topic, partition), content)
@@ -300,15 +307,24 @@ class ControlWriter:
     def _learned(self, learned: WriteLearned) -> None:
         """Write a proven set in parts that fit into records, and what came since. Spec: K21.
 
-        A version by which nothing came is told where what comes next is written.
+        A version by which nothing came is told where what comes next is written. Parts of a former
+        set end with it: those of another node of that name may have later versions.
         """
         topic, scope = self.names.learned(self.node), (learned.neighbour, learned.scope)
         first = self._parts[scope] if learned.is_more else 0
-        number = first
+        number, known = first, self.learned.setdefault(scope, {})
         for number, part in enumerate(_parts(learned.filters), first):
             value = encode_learned(learned.epoch, learned.number, part)
             self._put(topic, learned_key(*scope, number), value)
+            known[number] = None
         self._parts[scope] = number + bool(learned.filters or not learned.is_more)
+        if not learned.is_more:
+            self._end_parts(*scope, [one for one in known if one > number])
+
+    def _end_parts(self, neighbour: str, scope: Scope, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._put(self.names.learned(self.node), learned_key(neighbour, scope, number), None)
+            del self.learned[neighbour, scope][number]
 
     def _mark(self, scope: Scope, mark: Mark | None) -> None:
         if mark is not None:
@@ -376,6 +392,18 @@ def read_learned(records: Iterable[Record], neighbour: str) -> Mapping[Scope, Se
     }
 
 
+def parts_of_learned(records: Iterable[Record]) -> dict[tuple[str, Scope], dict[int, None]]:
+    """Return the numbers of the parts that `learned` has, by neighbour and scope."""
+    found: dict[bytes, bool] = {one.key() or b"": one.value() is not None for one in records}
+    parts: dict[tuple[str, Scope], dict[int, None]] = {}
+    for name in [name for name, is_kept in found.items() if is_kept]:
+        with suppress(ProtocolError):
+            key = parse_key(name, LEARNED_KEYS)
+            if isinstance(key, LearnedKey):
+                parts.setdefault((key.neighbour, key.scope), {})[key.part] = None
+    return parts
+
+
 def learned_versions(records: Iterable[Record], neighbour: str) -> VersionByScope:
     """Return (epoch, number) at which that was proven, per scope. Spec: K21."""
     return {
@@ -392,7 +420,11 @@ def _learned_parts(
         value = record.value()
         try:
             key = parse_key(record.key() or b"", LEARNED_KEYS)
-            if value is not None and isinstance(key, LearnedKey) and key.neighbour == neighbour:
+            if not isinstance(key, LearnedKey) or key.neighbour != neighbour:
+                continue
+            if value is None:
+                found.get(key.scope, {}).pop(key.part, None)
+            else:
                 found.setdefault(key.scope, {})[key.part] = decode_learned(value)
         except ProtocolError:
             continue  # of another version: it will be proven again

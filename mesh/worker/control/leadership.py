@@ -14,7 +14,7 @@ import structlog
 
 from mesh.errors import TransportError, TransportHeldError
 from mesh.model.control import Identity
-from mesh.model.effects import Relinked, Write
+from mesh.model.effects import EndLearned, Relinked, Write
 from mesh.model.inputs import Input, LeadershipLost, LeadershipTaken
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
@@ -25,6 +25,7 @@ from mesh.worker.control.control_writer import (
     ReadPositions,
     Written,
     identity_of,
+    parts_of_learned,
     read_written,
     was_written_by_spare,
 )
@@ -329,6 +330,7 @@ class Leadership:
             ends=led.ends,
             records=led.records,
             by_spare=led.by_spare,
+            learned=parts_of_learned(led.learned),
         )
         self._control.unwritable = self._unwritable.now(now_ms)
         self.uuid, self._epoch, self.frozen.at_hand = led.uuid, led.epoch, led.learned
@@ -361,8 +363,14 @@ class Leadership:
             return None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
-        """Introduce the node to the outboxes of other links."""
+        """Introduce the node to the outboxes of other links, and keep nothing of who has none.
+
+        What a node wanted does not bind another one that comes under its name; nor itself, for
+        over a link that it gets again nothing counts that was not heard there.
+        """
         self.topology = relinked.topology
+        for neighbour in [one for one in relinked.gone if one not in relinked.added]:
+            self.ask(EndLearned(neighbour))
         self.questions.forget("identity")
         self._is_other, self._asked_ms = True, -RETRY_MS
 
