@@ -9,7 +9,7 @@ alive. Spec: DESIGN 6, K32.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.control import Version
@@ -87,6 +87,11 @@ class Demands:
         for node, newest in list(self._newest.items()):
             if now_ms - newest.heard_ms >= FORGET_MS:
                 del self._newest[node]
+
+    def keep(self, nodes: Collection[str]) -> None:
+        """Know nothing more of members but these: who comes under a name counts its beats anew."""
+        self._newest = {node: one for node, one in self._newest.items() if node in nodes}
+        self._others = {key: one for key, one in self._others.items() if one.node in nodes}
 
     def announced(self, epoch: int, beat: int) -> Sequence[QueueDemand]:
         """Return the demands that a heartbeat of this node announces.

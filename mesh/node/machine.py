@@ -495,6 +495,7 @@ class NodeMachine:
 
     def _relink(self, topology: Topology) -> Relinked:
         changes = link_changes(self.topology, topology, self.node)
+        self.demands.keep([name for name in topology.nodes if name in self.topology.nodes])
         self.topology, self._target, self.awaited = topology, None, changes.awaited
         number, stage = self.change or (self.number, Stage.SWITCH)
         self.probing.relink(topology, self.learner.pending.cuts.number or number, stage)

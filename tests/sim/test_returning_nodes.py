@@ -11,6 +11,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.transport.port import Record
+from mesh.worker.control.control_writer import read_learned
 from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.sim.test_queue_movers import ANY, CHAIN, Stage
 
@@ -34,12 +35,21 @@ def stage() -> Iterator[Stage]:
     mesh.close()
 
 
-def replace_t(stage: Stage) -> None:
-    """Take t out of the mesh with its topics, and bring another one."""
+def replace_t(stage: Stage, *, forgets_all: bool = False) -> None:
+    """Take t out of the mesh with its topics, and bring another one.
+
+    Args:
+        stage: The mesh.
+        forgets_all: Whether nothing at all is left of it, so that its epochs begin anew.
+    """
     mesh, whole = stage.mesh, chain(*"prst")
     mesh.change(chain(*"prs"), allow_delete=True)
     mesh.pause(15)  # it is stopped a little later
     mesh.world.stop("t")
+    for kafka in mesh.world.kafka.values():
+        for topic in [one for one in kafka.topics if one.startswith("mesh.t.")]:
+            if forgets_all:
+                kafka.delete_topic(topic)
     mesh.pause(2)
     mesh.world.start("t")
     mesh.pause(3)
@@ -73,17 +83,42 @@ def publish_direct(mesh: Mesh) -> None:
     mesh.pause(3)
 
 
-def test_messages_of_a_queue_move_to_it(stage: Stage) -> None:
-    """It asks for nothing that was moved to the former one, which nobody has. Spec: K11, G14."""
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_messages_of_a_queue_move_to_it(stage: Stage, restarts: int) -> None:
+    """It asks for nothing that was moved to the former one, which nobody has. Spec: K11, G14.
+
+    Nor do its beats count for less than those of the former one, which may have been many epochs.
+    """
+    for _ in range(restarts):
+        stage.mesh.world.kill("t")
+        stage.mesh.world.start("t")
+        stage.mesh.pause(4)
     stage.queue("s", "t")
     stage.consume("t")
     stage.publish("s", 40)
     stage.until_all()
     stage.leave("t")
-    replace_t(stage)
+    replace_t(stage, forgets_all=restarts > 0)
     stage._clients.pop("t")
     stage.queue("t")
     stage.publish("s", 20)
     stage.consume("t")
     stage.until_all()
     assert stage.by_node() == {"t": 60}
+
+
+def test_nothing_is_kept_of_what_the_former_one_wanted(stage: Stage) -> None:
+    """A start without the new one would have messages wait that it never wanted. Spec: K21, K28."""
+    mesh = stage.mesh
+    for _ in range(2):  # what the former one wanted has later versions
+        mesh.world.kill("t")
+        mesh.world.start("t")
+        mesh.pause(4)
+    for number in range(3):  # one after the other: each has a record of its own
+        mesh.subscribe("t", "e", f"x/{number}")
+    mesh.pause(4)
+    replace_t(stage, forgets_all=True)
+    mesh.subscribe("t", "e", "y")
+    mesh.pause(4)
+    learned = read_learned(records(stage, "mesh.s.learned"), "t")
+    assert {filter_ for filters in learned.values() for filter_ in filters} == {"y"}

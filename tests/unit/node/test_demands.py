@@ -56,6 +56,15 @@ def test_a_queue_of_which_a_member_speaks_no_more_is_forgotten() -> None:
     assert (len(demands.of("old")), len(demands.of("jobs"))) == (0, 1)
 
 
+def test_who_comes_under_the_name_of_a_member_that_left_counts_its_beats_anew() -> None:
+    """The former one may have had many epochs: its successor would demand nothing for minutes."""
+    demands = Demands("b")
+    demands.hear([QueueDemand("jobs", "a", 5, 90, 3)], 0)
+    demands.keep(["b"])
+    demands.hear([QueueDemand("jobs", "a", 1, 2, 7)], 1_000)
+    assert [demand.room for demand in demands.of("jobs")] == [7]
+
+
 def test_a_queue_without_room_is_told_while_it_is_news_and_costs_nothing_then() -> None:
     demands = Demands("a")
     for queue in range(5_000):
