@@ -323,6 +323,7 @@ class MeshClient:
 
     def begin_renewing(self) -> None:
         """Renew leases in a thread of its own until `close`; `connect` has done that."""
+        self._thread.check()
         self._subscriptions.leases.begin()
 
     def renew_leases(self) -> None:
@@ -546,6 +547,7 @@ class MeshClient:
             closing.callback(self._subscriptions.leases.close)
 
     def __enter__(self) -> Self:
+        self._thread.check()
         return self
 
     def __exit__(self, raised: type[BaseException] | None, *_more: object) -> None:

@@ -544,6 +544,8 @@ def uses() -> dict[str, Callable[[MeshClient], object]]:
         "consume": lambda client: client.consume("q"),
         "roles": lambda client: client.roles("app"),
         "renew_leases": lambda client: client.renew_leases(),
+        "begin_renewing": lambda client: client.begin_renewing(),
+        "with": lambda client: client.__enter__(),
         "topology": lambda client: client.topology,
         "direct_only_zone": lambda client: client.direct_only_zone,
     }
