@@ -45,20 +45,19 @@ def route_added(
 ) -> None:
     """Use a new route for what was forwarded before it was known.
 
-    With `reopens`, which a recovery's answer has, also for what has just ended.
+    With `reopens`, which a recovery's answer has, also for what has just ended; all of it in the
+    order in which it came, for that of one sender counts (Q11).
     A session that ended just now begins again: upstream is told before anything else that
     could close its record there, because it goes the same way, in order.
     """
-    for session in node.by_address.get(address, {}).values():
-        if session.is_forwarded and _is_for(session, scope, iid, route):
-            pass_on(node, session, route.link)
-    if not reopens:
-        return
-    for session in [one for one in node.closed.values() if one.address == address]:
-        if _is_for(session, scope, iid, route):
-            if not session.options.one_way:  # of which nobody keeps an account
-                reopen(node, session)
-            pass_on(node, session, route.link)
+    found = [one for one in node.by_address.get(address, {}).values() if one.is_forwarded]
+    if reopens:
+        found += [one for one in node.closed.values() if one.address == address]
+    found = [one for one in found if _is_for(one, scope, iid, route)]
+    for session in sorted(found, key=lambda one: (one.began_ms, one.mid)):
+        if session.is_closed and not session.options.one_way:  # of which nobody keeps an account
+            reopen(node, session)
+        pass_on(node, session, route.link)
 
 
 def reopen(node: Node, session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mesh.model.tree_apps import (
+    AnswerGiven,
     Delivered,
     Refused,
     SendWanted,
@@ -139,3 +140,21 @@ def test_a_call_that_is_open_cannot_begin_again() -> None:
     mesh.send("a", "r")
     again = SendWanted(APP, "c0", address("t", "r"), b"c0 ")
     assert codes(mesh.step("a", again)) == ["CALL_OPEN"]
+
+
+def test_what_has_ended_takes_a_late_route_before_what_came_behind_it() -> None:
+    """Two of one sender arrive in order, though the first was answered already. Spec: 13, Q11."""
+    mesh = late_route()
+    came: list[bytes] = []
+    names = [f"c{len(mesh.calls) + at}".encode() for at in range(2)]
+
+    def answers(node: str, given: Delivered) -> list[AnswerGiven]:
+        name = given.payload.split()[0]
+        if node == "x":
+            came.append(name)
+        return [] if (node, name) == ("m", names[1]) else [AnswerGiven(APP, given.mid, b"1")]
+
+    mesh.answers_of = answers
+    mesh.send("s", "r"), mesh.send("s", "r")
+    mesh.run(for_ms=3_000)
+    assert came == names
