@@ -172,6 +172,20 @@ def test_no_copy_spreads_who_is_known_in_the_realm_alone() -> None:
     assert call.reached == ["x"]
 
 
+def test_what_is_known_in_the_realm_alone_is_not_told_again_over_a_link_that_leaves_it() -> None:
+    """It comes up within one part, which is told the last publishes. Spec: tree_layer 5.2."""
+    realms = {"a": "r1", "b": "r1", "x": "r2", "y": "r2"}
+    mesh = World((("a", "b"), ("b", "x"), ("x", "y")), realms=realms)
+    mesh.run()
+    mesh.role("b", "other")
+    mesh.role("a", "r", extent=Extent.REALM)
+    mesh.run()
+    mesh.heal("a", "y")
+    mesh.run()
+    assert "a" in mesh.nodes["y"].links_up
+    assert "r" not in inside(mesh, "y").trees[address("t", "r").tree].roles
+
+
 def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
     """It came after one that was faster and had left the realm. H16."""
     mesh = two_ways()
