@@ -94,6 +94,7 @@ def select_context(name: str, *, folder: Path | None = None) -> None:
     Raises:
         ConfigError: No context is called that.
     """
+    context_named(name, folder=folder)  # no folder is made for one that is unknown
     with _changing(folder) as stored:
         _select(stored, _known(stored, name, "context").name)
 
@@ -147,6 +148,7 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
     Raises:
         ConfigError: No context is called that.
     """
+    context_named(name, folder=folder)
     with _changing(folder) as stored:
         del stored.contexts[_known(stored, name, "context").name]
         if stored.selected == name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -68,6 +69,15 @@ def test_unknown_names_and_bad_ones_are_refused(tmp_path: Path) -> None:
         remove_context("x", folder=tmp_path)
     with pytest.raises(ConfigError, match="not a name"):
         save_context(Context("a b", tmp_path), folder=tmp_path)
+
+
+@pytest.mark.parametrize("change", [select_context, remove_context])
+def test_no_folder_is_made_for_a_context_that_is_unknown(
+    tmp_path: Path, change: Callable[..., None]
+) -> None:
+    with pytest.raises(ConfigError, match="no context"):
+        change("x", folder=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
