@@ -11,6 +11,7 @@ from tests.component.worker import test_endpoint_limits as endpoint_limits
 from tests.component.worker import test_lagging_takeover as lagging
 from tests.mutations.cured import Shown, assert_found
 from tests.mutations.hunt import MUTATIONS, UNSHOWN
+from tests.unit.node import test_remembering as remembering
 
 
 def a_worker_dies_before_letters_are_committed() -> None:
@@ -20,7 +21,7 @@ def a_worker_dies_before_letters_are_committed() -> None:
 FOUND_BY: Mapping[str, Shown] = {
     "displaced-before-letters": a_worker_dies_before_letters_are_committed,
     "recalled-direct": lagging.test_a_filter_that_was_known_of_a_direct_endpoint_alone_is_recalled_too,
-    "lagging-leader-keeps": lagging.test_a_leader_that_lags_overwrites_nothing_that_its_predecessor_has_kept,
+    "lagging-leader-keeps": remembering.test_who_has_read_less_than_the_lanes_route_by_keeps_nothing,
 }
 
 
