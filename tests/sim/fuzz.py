@@ -487,7 +487,7 @@ def _is_odd(key: bytes | None, value: bytes | None, headers: Headers) -> bool:
             return True
     except UnicodeError:
         return True
-    kept = [(name, text) for name, text in headers if name != SUBJECT_HEADER]
+    kept = [(name, text) for name, text in headers if name.partition("-")[0] != MESH_HEADER]
     size = sum(len(name.encode()) + len(text or b"") for name, text in kept)
     return size + len(key or b"") + len(value or b"") > 900_000
 
