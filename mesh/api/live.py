@@ -141,7 +141,7 @@ class Live:
             self.begun.set()
             self._looked_s = self._now_s()
         except MeshError as error:
-            log.warning("look.failed", why=" ".join(str(error).split()))
+            log.warning("look.failed", fault=" ".join(str(error).split()))
         except Exception:  # whatever it is, the next look may see more
             log.exception("look.failed")
         self._turned_s = self._now_s()

@@ -73,5 +73,11 @@ def skip(lane: Lane, at: TopicPartition, reason: DropReason, to: int, now_ms: in
     batch.count_dropped(reason, at, to - position)
     topic_id, generation = lane.progress.topic_ids[at], lane.generation(at)
     batch.read(at, topic_id, generation, position, to - 1, 0, records=0)
-    place = {"topic": at.topic, "partition": at.partition}
-    lane.log.warning("direct.skipped", **place, reason=reason, first=position, next=to)
+    lane.log.warning(
+        "direct.skipped",
+        topic=at.topic,
+        partition=at.partition,
+        reason=reason,
+        first=position,
+        next=to,
+    )

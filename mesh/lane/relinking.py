@@ -139,9 +139,14 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
         for target in list(progress.holds):
             held = progress.holds.next(target)
             if (first := held.get(hold_key(lane, target, source))) is not None:
-                place = {"source": source.at.topic, "partition": source.at.partition}
-                ends = lane.position(source.at)
-                lane.log.error("target.lacks", target=target, **place, first=first, next=ends)
+                lane.log.error(
+                    "target.lacks",
+                    target=target,
+                    source=source.at.topic,
+                    partition=source.at.partition,
+                    first=first,
+                    next=lane.position(source.at),
+                )
                 let_go(lane, batch, target, source)
     for at in [one for one in progress.topic_ids if one.topic in gone]:
         if lane.names.class_of(at.topic) is MessageClass.DIRECT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from mesh.model.control import (
     Acknowledgement,
@@ -210,10 +211,17 @@ class BecameReady:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something a person should know: event name and text, for the log."""
+    """Something a person should know, for the log: `docs/log.md` lists what there is.
+
+    Attributes:
+        event: What happened, as two words with a dot between: of what, and what became of it.
+        fields: What it concerns, where, and how much of it.
+        level: How bad that is: `error` waits for a person, or is lost.
+    """
 
     event: str
-    text: str
+    fields: Mapping[str, object]
+    level: Literal["warning", "error"] = "warning"
 
 
 Write = (

@@ -93,7 +93,9 @@ class ControlRepair:
             return
         if self._outdone is not None and now_ms - self._outdone.since_ms >= PATIENCE_MS.first:
             # A mate with a newer epoch would have ended this leadership by now.
-            yield Note("control.foreign", f"{self._outdone.what} is newer than the leader's")
+            yield Note(
+                "control.foreign", {"what": self._outdone.what, "text": "newer than the leader's"}
+            )
             yield RestartLeadership()
             return
         if not (self._adverts or self._marks):
@@ -118,7 +120,7 @@ class ControlRepair:
         yield from leader.mark_again(scopes)
         for scope in scopes:
             patience[scope] = PATIENCE_MS.after(patience.get(scope, PATIENCE_MS.first))
-            yield Note("control.foreign", f"{scope} differed from what is offered; written again")
+            yield Note("control.foreign", {"what": scope, "text": "written again"})
 
     def forget(self) -> None:
         """Start over: another leader compares the whole topic when it begins."""

@@ -180,6 +180,6 @@ def news(before: Gates, after: Gates) -> Iterator[Note]:
     for name, gate in after.items():
         known = before.get(name)
         if gate.state is Gate.REFUSED and gate != known:
-            yield Note("link.refused", f"link to {name}: {gate.reason}")
+            yield Note("link.refused", {"neighbour": name, "text": gate.reason})
         elif known is not None and known.state is not Gate.OPEN and gate.state is Gate.OPEN:
-            yield Note("link.open", f"link to {name} carries data from now on")
+            yield Note("link.open", {"neighbour": name})

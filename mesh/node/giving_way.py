@@ -130,24 +130,20 @@ class GivingWay:
                 return replace(proposal, step=proposal.step + 1)
             if waited_ms < SWITCH_MS:
                 return proposal
-            self.notes.append(
-                Note("link.late", f"sources go on, although links are not yet changed by {names}")
-            )
+            self.notes.append(Note("link.late", {"nodes": names, "text": "links not yet changed"}))
             return replace(proposal, step=RUN)
         others = _proposals(records, now.near)
         is_off = proposal.facts != now.facts or not now.asks or min(others) < self.uuid
         if is_off or waited_ms >= STEP_MS:
             if not is_off:
-                self.notes.append(
-                    Note("link.stays", f"no link gives way as yet: no answer of {names}")
-                )
+                self.notes.append(Note("link.stays", {"nodes": names}))
                 self._failed, self._again_ms = now.facts, now.now_ms + self._pause_ms
                 self._pause_ms = AGAIN_MS.after(self._pause_ms)
             return replace(proposal, step=ABORT)
         if left:
             return proposal
         if proposal.step == ASK:
-            self.notes.append(Note("link.gives_way", f"sources hold: what is new {now.why}"))
+            self.notes.append(Note("link.gives_way", {"text": f"what is new {now.why}"}))
         are_idle = all(records[uuid].reply.is_idle for uuid in now.near)
         # No walk has more links than there are nodes.
         is_drained = proposal.step > FIRST_PROBE and (are_idle or proposal.step > len(now.near))
@@ -169,11 +165,7 @@ class GivingWay:
         if self._heard[:2] != (to, proposal):
             self._heard = to, proposal, now.now_ms
         if now.now_ms - self._heard[2] >= PATIENCE_MS:
-            self.notes.append(
-                Note(
-                    "link.late", f"sources go on: {records[to].node} says no more how links change"
-                )
-            )
+            self.notes.append(Note("link.late", {"nodes": records[to].node, "text": "not heard"}))
             return replace(reply, asked=ABORT)
         if (reply.to, reply.attempt) != (to, proposal.attempt):
             reply = YieldReply(to, proposal.attempt, reply.number + 1, proposal.step)

@@ -261,7 +261,7 @@ class NodeMachine:
             case BeatRead(neighbour, heartbeat):
                 self.demands.hear(heartbeat.queues, now)
                 if hearing.beat_read(neighbour, heartbeat, now):
-                    yield Note("neighbour.up", f"{neighbour} beats again")
+                    yield Note("neighbour.up", {"neighbour": neighbour})
             case NeighbourCaughtUp(neighbour):
                 hearing.caught_up(neighbour, now)
             case NeighbourReset() | StreamReset() | ClientsReset() | OwnControlReset():
@@ -351,9 +351,8 @@ class NodeMachine:
         match input_:
             case NeighbourUnproven(neighbour, learned, proven):
                 self.learner.hearing.start_without(neighbour, learned, proven)
-                reached = f"what {neighbour} offers is not proven at the start"
-                unreached = f"{neighbour} could not be reached at the start"
-                yield Note("neighbour.frozen", reached if input_.is_reached else unreached)
+                why = "what it offers is unproven" if input_.is_reached else "it was not reached"
+                yield Note("neighbour.frozen", {"neighbour": neighbour, "text": why})
             case NeighbourLags(neighbour, learned, versions):
                 self.learner.hearing.recall(neighbour, learned, versions)
 
@@ -387,18 +386,18 @@ class NodeMachine:
         learner, leader = self.learner, self.leader
         match input_:
             case NeighbourReset(neighbour):
-                yield Note("control.recreated", f"the control topic of {neighbour} is read again")
+                yield Note("control.recreated", {"of": neighbour, "text": "it is read again"})
                 learner.hearing.read_again(neighbour, is_reset=True)
                 yield from self._await_lanes(lambda one: neighbour_of(one) == neighbour)
             case StreamReset(neighbour):
                 yield from leader.ask_again([neighbour]) if leader is not None else ()
             case ClientsReset():
-                yield Note("control.recreated", "the node's clients topic is read again")
+                yield Note("control.recreated", {"of": CLIENTS, "text": "it is read again"})
                 learner.clients.begin_again()
                 yield from self._await_lanes(lambda one: one == CLIENTS)
                 yield from [RestartLeadership()] if leader is not None else ()
             case OwnControlReset():
-                yield Note("control.recreated", "a control topic of this node is written again")
+                yield Note("control.recreated", {"of": self.node, "text": "it is written again"})
                 self._control_repair.caught_up = False
                 yield from [RestartLeadership()] if leader is not None else ()
             case _:
@@ -447,9 +446,9 @@ class NodeMachine:
         clients, hearing = self.learner.clients, self.learner.hearing
         clients.forget_left(clients.queues.left_long_ago(known, now_ms))
         for name in hearing.silent(now_ms):
-            yield Note("neighbour.down", f"{name} has not been heard for ten beats")
+            yield Note("neighbour.down", {"neighbour": name})
         for name in hearing.doubted(now_ms):
-            yield Note("neighbour.doubted", f"what {name} offers stays unproven: it is read again")
+            yield Note("neighbour.doubted", {"neighbour": name})
             hearing.read_again(name, is_reset=False)
             yield ReadAgain(name)
         if not self.is_ready:

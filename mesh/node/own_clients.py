@@ -53,7 +53,7 @@ class OwnClients:
             self.wanted.forget(endpoint)
         key = (endpoint, filter_)
         if (full := self.wanted.full(key)) is not None:
-            yield Note("subscription.refused", full)
+            yield Note("subscription.refused", {"endpoint": endpoint, "text": full})
             return
         known = self.wanted.endpoints.get(endpoint)
         changes = self.wanted.put(key, subscription, now)
@@ -75,11 +75,11 @@ class OwnClients:
         refused = [one.key[1] for one in changes if self.wanted.is_refused(one.key)]
         if refused:
             others = f" and {len(refused) - 1} more" if refused[1:] else ""
-            yield Note(
-                "subscription.refused",
-                f"endpoint {endpoint} is a {form}: its subscription to {refused[0]}{others}, of "
-                "another kind or class, attracts nothing",
+            text = (
+                f"it is a {form}: its subscription to {refused[0]}{others}, of another kind or "
+                "class, attracts nothing"
             )
+            yield Note("subscription.refused", {"endpoint": endpoint, "text": text})
         if any(one.after is not None for one in changes):
             if known is None or known.message_class is not form.message_class:
                 # A topic of another class keeps less than it must.

@@ -193,7 +193,7 @@ class OwnSubscriptions:
         if len(self.elsewhere) < ELSEWHERE_MAX:
             self.elsewhere[key] = said
         if self._is_unheard(said):
-            yield Note("subscription.unheard", _unheard(said))
+            yield Note("subscription.unheard", {"endpoint": said.endpoint, "text": _unheard(said)})
 
     def unheard(self) -> Sequence[EndpointStatus]:
         """Return the endpoints of which another partition says what is not in force, once each."""

@@ -250,8 +250,8 @@ class NodeService:
                 self.listener.start_without(neighbour)
             case BecameReady():
                 log.info("node.ready")
-            case Note(event, text):
-                log.warning(event, text=text)
+            case Note():
+                getattr(log, effect.level)(effect.event, **effect.fields)
             case _:
                 assert_never(effect)
 

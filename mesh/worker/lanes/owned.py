@@ -473,8 +473,8 @@ class Lanes:
 
     def write_log(self) -> None:
         """Write what the lanes have to say to people."""
-        for entry in self.log.take():
-            getattr(log, entry.level)(entry.event, **entry.fields)
+        for note in self.log.take():
+            getattr(log, note.level)(note.event, **note.fields)
 
     # -- what others want to know -------------------------------------------------------------
 

@@ -101,7 +101,12 @@ def read_progress(records: Sequence[Record]) -> ProgressLog:
     """
     kept = fold_progress(records)
     for record, fault in kept.strays:
-        place = {"topic": record.topic(), "partition": record.partition()}
-        key = key_text(record.key() or b"")
-        log.warning("progress.stray", **place, offset=record.offset(), key=key, fault=str(fault))
+        log.warning(
+            "progress.stray",
+            topic=record.topic(),
+            partition=record.partition(),
+            offset=record.offset(),
+            key=key_text(record.key() or b""),
+            fault=str(fault),
+        )
     return kept

@@ -143,7 +143,13 @@ class Moving:
         place = TopicPartition(lane.names.dead_letters(lane.node), second_partition_of(lane))
         row = letter_row(letter, record.key(), record.value(), headers)
         self.rows[place.topic, place.partition].append(row)
-        log.warning("queue.not_moved", queue=self.queue, offset=record.offset(), why=letter.detail)
+        log.warning(
+            "queue.not_moved",
+            queue=self.queue,
+            lane=lane.number,
+            fault=letter.detail,
+            offset=record.offset(),
+        )
 
     def note_written(self, topic: str, partition: int, offset: int, fault: str) -> None:
         """Take note where the last copy of an outbox partition was written.

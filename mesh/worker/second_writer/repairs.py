@@ -144,7 +144,7 @@ class Repairs:
     def failed(self, plan: RepairPlan, error: TransportError | PoisonError | None) -> None:
         """Have a repair rest that failed, or changed nothing."""
         if error is not None:
-            log.warning("repair.failed", fault=str(error))
+            log.warning("repair.failed", neighbour=plan.asked.neighbour, fault=str(error))
         # The failure itself may have taken as long as it is to rest.
         self._failed_ms[plan.asked] = self.lanes.clock.now_ms()
 

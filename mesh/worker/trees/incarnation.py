@@ -223,8 +223,10 @@ class TreeIncarnation:
         counts = Counter(self.apps.node.counts)
         if dropped := counts - self.told:
             self.told = counts
-            tell = log.warning if dropped.keys() & REFUSED else log.info
-            tell("trees.dropped", frames=dict(dropped))
+            if dropped.keys() & REFUSED:
+                log.warning("trees.dropped", frames=dict(dropped))
+            else:
+                log.info("trees.dropped", frames=dict(dropped))
 
     # -- records --------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from mesh.model.effects import Note
 from mesh.model.links import (
     ABORT,
     ASK,
@@ -154,7 +155,7 @@ def test_who_does_not_answer_keeps_the_link_open() -> None:
     assert not talk.holding()
     talk.turn(STEP_MS)
     assert talk.step == ABORT
-    assert talk.ways["u1"].notes[-1].text == "no link gives way as yet: no answer of n3"
+    assert talk.ways["u1"].notes[-1] == Note("link.stays", {"nodes": "n3"})
     talk.turn(AGAIN_MS.first)
     assert talk.step == ASK
     talk.turn()

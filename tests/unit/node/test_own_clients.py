@@ -126,7 +126,11 @@ def test_what_promises_most_prevails_and_the_others_wait(kind: EndpointKind) -> 
     said = read(worker, [(("e", "c"), Subscription())])
     note, made = said
     assert isinstance(note, Note)
-    assert "endpoint e is a guaranteed channel: its subscription to a/> and 1 more" in note.text
+    assert (note.event, note.fields["endpoint"]) == ("subscription.refused", "e")
+    told = (
+        "it is a guaranteed channel: its subscription to a/> and 1 more, of another kind or class"
+    )
+    assert str(note.fields["text"]).startswith(told)
     assert made == EnsureEndpoint("e", GUARANTEED)
     assert "e" in worker.clients.making, "its topic is to be ready before"
     assert set(routed(worker)) == {"c"}

@@ -1,0 +1,66 @@
+"""Events of the log: one page names all of them with their fields, and the code writes no other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+EVENT = re.compile(r"[a-z]+\.[a-z_]+")
+LEVELS = {"info": "info", "warning": "warning", "error": "error", "exception": "error"}
+NOTE_LEVEL_DEFAULT = "warning"
+ROW = re.compile(r"^\| `([a-z]+\.[a-z_]+)` \| ([^|]*)\|", re.MULTILINE)
+
+Fields = tuple[frozenset[str], frozenset[str]]
+"""The fields that an event always has, and those that it has only where some lines write it."""
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Yield the level, the event and the fields of everything that a module says to people."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr=level),
+                args=[ast.Constant(value=str(event))],
+                keywords=fields,
+            ) if level in LEVELS and EVENT.fullmatch(event):
+                yield LEVELS[level], event, frozenset(one.arg or "**" for one in fields)
+            case ast.Call(
+                func=ast.Name(id="Note"), args=[ast.Constant(value=str(event)), ast.Dict(keys=keys)]
+            ):
+                names = frozenset(ast.literal_eval(one) if one else "**" for one in keys)
+                yield NOTE_LEVEL_DEFAULT, event, names
+
+
+def written() -> dict[tuple[str, str], Fields]:
+    """Return the fields of every event of the code, by its level and name."""
+    found: dict[tuple[str, str], list[frozenset[str]]] = {}
+    for path in (ROOT / "mesh").rglob("*.py"):
+        for level, event, names in calls(ast.parse(path.read_text(encoding="utf-8"))):
+            found.setdefault((level, event), []).append(names)
+    together = {key: frozenset.intersection(*each) for key, each in found.items()}
+    return {
+        key: (always, frozenset().union(*found[key]) - always) for key, always in together.items()
+    }
+
+
+def told() -> dict[tuple[str, str], Fields]:
+    """Return the fields of every event of the page, by its level and name."""
+    page = (ROOT / "docs" / "log.md").read_text(encoding="utf-8")
+    found: dict[tuple[str, str], Fields] = {}
+    for section in page.split("\n## ")[1:]:
+        for event, fields in ROW.findall(section):
+            some = frozenset(re.findall(r"\(`(\w+)`\)", fields))
+            key = (section.partition("\n")[0].lower(), event)
+            assert key not in found
+            found[key] = (frozenset(re.findall(r"`(\w+)`", fields)) - some, some)
+    return found
+
+
+def test_the_page_names_every_event_with_its_fields() -> None:
+    """Operators search and alert by these names: none changes without the page. Spec: DESIGN 4."""
+    page, code = told(), written()
+    assert len(code) > 100
+    assert {key: page.get(key) for key in page.keys() | code.keys()} == code
