@@ -8,8 +8,9 @@ form and against real brokers.
 What it can do to its clients, if it is asked to (nothing by default):
 
 * everything in `mesh.transport.memory_faults`: begin, commit and abort that fail or whose outcome
-  is unknown, on either side; a crash at any call; fetches that are late or tiny. Who goes on with
-  a writer after an unknown outcome gets a torn transaction, as real brokers may give (KAFKA-17754);
+  is unknown, on either side; a crash at any call; fetches that are late or tiny; admins that are
+  refused an answer. Who goes on with a writer after an unknown outcome gets a torn transaction,
+  as real brokers may give (KAFKA-17754);
 * `available`: brokers down and back; `blocked`: one client reads nothing from one topic;
 * `denied`: a topic refuses records, and `commit` says so, as for deleted topics and records that
   are too large;
@@ -180,19 +181,21 @@ class MemoryAdmin:
     def __init__(self, broker: MemoryKafka) -> None:
         self._broker = broker
 
-    def _require(self) -> None:
+    def _ask(self, question: str, about: Sequence[str] = ()) -> None:
         broker = self._broker
+        if broker.faults is not None:
+            broker.faults.asked(question, about)
         broker.costs("admin", broker.answers_after_ms if broker.available else ASK_MS)
         broker.require_available()
 
     def cluster_id(self) -> str:
         """Return the identity that the broker reports."""
-        self._require()
+        self._ask("cluster_id")
         return f"memory-{self._broker.name}"
 
     def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create those that do not exist yet; existing ones are left as they are."""
-        self._require()
+        self._ask("create", [spec.name for spec in topics])
         faults = self._broker.faults
         for spec in topics:
             if faults is not None:
@@ -203,7 +206,7 @@ class MemoryAdmin:
 
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
         """Return those that exist."""
-        self._require()
+        self._ask("describe", names)
         topics, hidden = self._broker.topics, self._broker.hidden.intersection(names)
         found = {name: topics[name].info for name in names if name in topics and name not in hidden}
         if hidden:
@@ -215,33 +218,36 @@ class MemoryAdmin:
 
     def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         """Return the settings that those which exist were made with."""
-        self._require()
+        self._ask("settings", names)
         topics = self._broker.topics
         return {name: topics[name].settings for name in names if name in topics}
 
     def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return high watermarks (open transactions included), of the partitions that exist."""
-        return self._led(partitions, lambda log: log.end)
+        return self._led("ends", partitions, lambda log: log.end)
 
     def stable_ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return last stable offsets: how far a reader of committed records can get now."""
-        return self._led(partitions, lambda log: log.stable)
+        return self._led("stable_ends", partitions, lambda log: log.stable)
 
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offsets still there, of the partitions that exist."""
-        return self._led(partitions, lambda log: log.start)
+        return self._led("starts", partitions, lambda log: log.start)
 
     def since(
         self, partitions: Sequence[TopicPartition], at_ms: int
     ) -> Mapping[TopicPartition, int]:
         """Return offsets before which no record is of that moment or later; ends if none is."""
-        return self._led(partitions, lambda log: log.since(at_ms))
+        return self._led("since", partitions, lambda log: log.since(at_ms))
 
     def _led(
-        self, partitions: Sequence[TopicPartition], ask: Callable[[PartitionLog], int]
+        self,
+        question: str,
+        partitions: Sequence[TopicPartition],
+        ask: Callable[[PartitionLog], int],
     ) -> Mapping[TopicPartition, int]:
         """Return what leaders say of their logs; without one nobody says anything."""
-        self._require()
+        self._ask(question, [place.topic for place in partitions])
         broker = self._broker
         mute = broker.leaderless.intersection(partitions)
         mute |= {place for place in partitions if place.topic in broker.hidden}
@@ -256,13 +262,13 @@ class MemoryAdmin:
 
     def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
         """Return up to where, below an offset, no later leader than an epoch's has written."""
-        self._require()
+        self._ask("agrees_until", [place.topic])
         log = self._broker.log(place)
         return below if log is None else log.agrees_until(epoch, min(below, log.end))
 
     def has_members(self, group: str) -> bool:
         """Return whether somebody is a member of a group, perhaps one who died a moment ago."""
-        self._require()
+        self._ask("has_members", [group])
         known = self._broker.member_groups.get(group)
         return known is not None and known.has_any()
 
@@ -270,13 +276,13 @@ class MemoryAdmin:
         self, group: str, places: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Passed]:
         """Return how far a group has come, of partitions where it has committed anything."""
-        self._require()
+        self._ask("passed", [group])
         known = self._broker.groups.get(group, {})
         return {place: self._broker.passed(group, place) for place in places if place in known}
 
     def group_members(self, group: str) -> Sequence[str]:
         """Return the name of each member of a group."""
-        self._require()
+        self._ask("group_members", [group])
         known = self._broker.member_groups.get(group)
         return [] if known is None else known.names()
 
@@ -284,7 +290,7 @@ class MemoryAdmin:
         self, topics: Sequence[str], *, besides: Collection[str] = ()
     ) -> Mapping[TopicPartition, int]:
         """Return the offsets that all consumer groups of a topic, besides some, have passed."""
-        self._require()
+        self._ask("consumed", topics)
         groups = [read for name, read in self._broker.groups.items() if name not in besides]
         return slowest(groups, topics)
 
@@ -296,7 +302,7 @@ class MemoryAdmin:
         Raises:
             TransportDeniedError: A test says that groups are hidden.
         """
-        self._require()
+        self._ask("readers", topics)
         if self._broker.hides_groups:
             raise TransportDeniedError(
                 f"Kafka cluster {self._broker.name}: list consumer groups: not all are shown"
@@ -310,7 +316,7 @@ class MemoryAdmin:
 
     def named(self, prefix: str) -> Sequence[str]:
         """Return the topics whose names begin so."""
-        self._require()
+        self._ask("named")
         return [name for name in self._broker.topics if name.startswith(prefix)]
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -320,7 +326,7 @@ class MemoryAdmin:
             TransportDeniedError: A topic is compacted; its records stay.
             TransportError: An offset is beyond the end. Nothing was deleted.
         """
-        self._require()
+        self._ask("delete_before", [place.topic for place in positions])
         self._broker.delete_before(positions)
 
     def delete(self, names: Sequence[str]) -> None:
@@ -329,7 +335,7 @@ class MemoryAdmin:
         Raises:
             TransportDeniedError: A test withholds the right.
         """
-        self._require()
+        self._ask("delete", names)
         for name in dict.fromkeys(names):
             if name not in self._broker.topics:
                 continue
@@ -345,7 +351,7 @@ class MemoryAdmin:
         Raises:
             TransportDeniedError: There is no such topic.
         """
-        self._require()
+        self._ask("change", [name])
         topic = self._broker.topics.get(name)
         if topic is None:
             raise TransportDeniedError(
@@ -358,14 +364,14 @@ class MemoryAdmin:
 
     def try_create(self, topics: Sequence[TopicSpec]) -> None:
         """Refuse what `create` would refuse, and create nothing."""
-        self._require()
+        self._ask("try_create", [spec.name for spec in topics])
         for spec in topics:
             if spec.name not in self._broker.topics:
                 self._broker.refuse_topic(spec)
 
     def rights(self, names: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with those that exist."""
-        self._require()
+        self._ask("rights", names)
         withheld = self._broker.withheld
         return {
             name: Rights(OPERATIONS - withheld.get(name, frozenset()))
@@ -375,7 +381,7 @@ class MemoryAdmin:
 
     def group_rights(self, groups: Sequence[str]) -> Mapping[str, Rights]:
         """Return what the present principal may do with groups, whether they exist or not."""
-        self._require()
+        self._ask("group_rights", groups)
         withheld = self._broker.withheld
         return {
             name: Rights(GROUP_OPERATIONS - withheld.get(f"group {name}", frozenset()))
@@ -405,5 +411,5 @@ class MemoryAdmin:
 
     def brokers(self) -> Sequence[int]:
         """Return the numbers of the brokers, from 1 on."""
-        self._require()
+        self._ask("brokers")
         return range(1, self._broker.brokers + 1)

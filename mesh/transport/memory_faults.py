@@ -6,6 +6,7 @@ Spec: reliability.md R3, 6.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 
@@ -64,6 +65,17 @@ class MemoryFaults:
             means that the brokers do not hear the member, nor it them. Else ignored.
         """
         return None
+
+    def asked(self, question: str, about: Sequence[str]) -> None:
+        """Let an admin that asks have its answer, if the brokers are there.
+
+        Args:
+            question: The method of `Admin`.
+            about: The topics or the group that it is about; none where it is about brokers.
+
+        Raises:
+            TransportError: What the brokers answer instead.
+        """
 
     def fetch_limit(self, client: str, limit: int) -> int:  # noqa: ARG002
         """Return how many records a read may return: fewer than asked for, or 0 for a late broker.

@@ -37,11 +37,11 @@ from mesh.model.control import Acknowledgement, Heartbeat, LinkStatus, Subscript
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.following import Follower
-from mesh.transport.memory import MemoryAdmin
 from mesh.transport.node_topics import node_topics
-from mesh.transport.port import Record, TopicInfo, TopicPartition
+from mesh.transport.port import Record, TopicPartition
 from mesh.wire.control import encode_acknowledgement, encode_heartbeat
 from mesh.wire.keys import heartbeat_key, subscribed_key
+from tests.component.admin_faults import AdminFaults
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
 
 
@@ -76,16 +76,6 @@ def test_who_publishes_to_a_topic_that_was_recreated_knows_its_identity(mesh: Me
     assert later.topic_id == kafka.admin().describe([topic])[topic].topic_id.hex()
 
 
-class HangingAdmin(MemoryAdmin):
-    """Answers nothing about topics, and counts how often it is asked."""
-
-    asked = 0
-
-    def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
-        self.asked += 1
-        raise TransportUnavailableError(f"no broker answers in time about {names}")
-
-
 def test_who_cannot_look_which_topic_it_is_publishes_all_the_same(mesh: Mesh) -> None:
     """The broker that is asked may hang, while the topic's own takes what is written."""
     client = mesh.client("a")
@@ -94,11 +84,11 @@ def test_who_cannot_look_which_topic_it_is_publishes_all_the_same(mesh: Mesh) ->
     mesh.pause(6.0)
     client.publish("x", b"2")
     client.flush()
-    admin = HangingAdmin(mesh.world.kafka["left"])
-    mesh.world.kafka["left"]._admin = admin
+    faults = AdminFaults(describe=TransportUnavailableError("no broker answers in time"))
+    mesh.world.kafka["left"].faults = faults
     sent = [client.publish("x", b"%d" % number) for number in range(3)]
     client.flush()
-    assert admin.asked == 1
+    assert len(faults.about("describe")) == 1
     assert {one.topic_id for one in sent} == {former.topic_id}
     assert all(one.is_accepted for one in sent)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +20,9 @@ from mesh.local.up import stoppable
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology, with_addresses
-from mesh.transport.memory import MemoryAdmin, MemoryKafka
+from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_clients import MemoryWriter
-from mesh.transport.port import TopicSpec
+from tests.component.admin_faults import AdminFaults
 
 
 def mesh(*kafka: str) -> Topology:
@@ -31,20 +31,17 @@ def mesh(*kafka: str) -> Topology:
 
 
 class Late(MemoryKafka):
-    """A Kafka cluster that comes to what it is asked for at the third time.
+    """A Kafka cluster that opens the third writer that it is asked for.
 
     Attributes:
-        topics_asked, writers_asked: How often it was asked.
+        writers_asked: How often it was asked.
         as_asked: Called whenever somebody wants to write.
     """
 
-    def __init__(self, name: str, *, is_late_with_topics: bool) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.topics_asked, self.writers_asked = 0 if is_late_with_topics else 2, 0
+        self.writers_asked = 0
         self.as_asked: Callable[[], None] = lambda: None
-
-    def admin(self) -> MemoryAdmin:
-        return LateAdmin(self)
 
     def writer(self, name: str, transactional_id: str | None = None, **more: Any) -> MemoryWriter:
         self.writers_asked += 1
@@ -54,13 +51,12 @@ class Late(MemoryKafka):
         return super().writer(name, transactional_id, **more)
 
 
-class LateAdmin(MemoryAdmin):
-    def create(self, topics: Sequence[TopicSpec]) -> None:
-        assert isinstance(self._broker, Late)
-        self._broker.topics_asked += 1
-        if self._broker.topics_asked < 3:
-            raise TransportUnavailableError("not yet")
-        super().create(topics)
+def late_with_topics() -> tuple[MemoryKafka, AdminFaults]:
+    """Return a Kafka cluster that makes topics when it is asked for the third time."""
+    kafka = MemoryKafka("east")
+    faults = AdminFaults(times=2, create=TransportUnavailableError("not yet"))
+    kafka.faults = faults
+    return kafka, faults
 
 
 def fleet_on(kafka: MemoryKafka, folder: Path) -> Fleet:
@@ -106,7 +102,7 @@ def test_a_broker_that_makes_its_own_topics_late_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
 ) -> None:
     monkeypatch.setattr("mesh.local.fleet.FOUNDING_DEADLINE_S", patience_s)
-    kafka = Late("east", is_late_with_topics=False)
+    kafka = Late("east")
     fleet = fleet_on(kafka, tmp_path)
     fleet.provision(silent)
     if patience_s:
@@ -119,7 +115,7 @@ def test_a_broker_that_makes_its_own_topics_late_is_waited_for(
 
 
 def test_a_broker_that_makes_topics_late_is_waited_for(tmp_path: Path) -> None:
-    kafka, said = Late("east", is_late_with_topics=True), list[str]()
+    (kafka, _), said = late_with_topics(), list[str]()
     fleet_on(kafka, tmp_path).provision(said.append)
     ingress = TopicNames().ingress("n-east", MessageClass.GUARANTEED)
     assert ingress in kafka.admin().describe([ingress])
@@ -127,17 +123,17 @@ def test_a_broker_that_makes_topics_late_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_given_one_that_does_not_even_say_who_it_is_is_told_at_once(tmp_path: Path) -> None:
-    kafka, said = Late("east", is_late_with_topics=True), list[str]()
+    (kafka, faults), said = late_with_topics(), list[str]()
     kafka.available = False
     with pytest.raises(TransportUnavailableError):
         fleet_on(kafka, tmp_path).provision(said.append)
-    assert kafka.topics_asked == 1
+    assert len(faults.about("create")) == 1
 
 
 def test_who_waits_for_a_broker_s_first_transaction_can_be_stopped(tmp_path: Path) -> None:
     """Ctrl-C comes to an end in good order there, and not after a minute."""
     stopping, said = Stopping(), list[str]()
-    kafka = Late("east", is_late_with_topics=False)
+    kafka = Late("east")
     kafka.as_asked = stopping.ask
     topology = with_addresses(mesh("east"), {"east": "127.0.0.1:1"})
     progress = stoppable(said.append, stopping)

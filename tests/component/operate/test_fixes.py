@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mesh.errors import TransportDeniedError
 from mesh.operate.doctor import Category
 from mesh.operate.doctor.fixes import Fix, fixes_of, mend
-from mesh.transport.memory import MemoryAdmin
+from tests.component.admin_faults import AdminFaults
 from tests.component.in_memory_mesh import Mesh
 from tests.component.operate.examined import examination, failed
 
@@ -80,15 +78,10 @@ def test_partitions_are_never_touched(mesh: Mesh) -> None:
     assert "9 partitions instead of 2" in failed(mesh, Category.TOPICS).popitem()[1]
 
 
-def test_a_refusal_is_told_in_the_brokers_words(
-    mesh: Mesh, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_is_told_in_the_brokers_words(mesh: Mesh) -> None:
     mesh.pause(3.0)
-    mesh.world.kafka["left"].topics["mesh.a.in.g"].settings["retention.ms"] = "1"
-
-    def refuse(*_: object) -> None:
-        raise TransportDeniedError("Cluster authorization failed.")
-
-    monkeypatch.setattr(MemoryAdmin, "change", refuse)
+    kafka = mesh.world.kafka["left"]
+    kafka.topics["mesh.a.in.g"].settings["retention.ms"] = "1"
+    kafka.faults = AdminFaults(change=TransportDeniedError("Cluster authorization failed."))
     [refused] = mended(mesh)
     assert refused.refusal == "Cluster authorization failed."

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import pytest
+from collections.abc import Sequence
 
 from mesh.errors import TransportDeniedError
 from mesh.lane.progress import Progress
 from mesh.model.facts import ENDED, Fact, Held
 from mesh.model.frames import SourcePartition, TopicPartition
-from mesh.transport.memory import MemoryAdmin
-from mesh.transport.port import TopicInfo
 from mesh.worker.lanes.gone_targets import gone_keys
+from tests.component.admin_faults import AdminFaults
 from tests.component.worker.conftest import SmallMesh
 
 
@@ -27,11 +24,7 @@ def test_what_is_deleted_ends(mesh: SmallMesh) -> None:
     assert gone(mesh) == [b"key"]
 
 
-def test_who_may_not_look_keeps_all(mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_look_keeps_all(mesh: SmallMesh) -> None:
     """A topic that must not be seen is none that is gone, and no reason to take no lane."""
-
-    def denied(_admin: MemoryAdmin, names: Sequence[str]) -> Mapping[str, TopicInfo]:
-        raise TransportDeniedError(f"describe topic {names[0]}: not authorized")
-
-    monkeypatch.setattr(MemoryAdmin, "describe", denied)
+    mesh.kafka.faults = AdminFaults(describe=TransportDeniedError("describe topic: not authorized"))
     assert gone(mesh) == ()

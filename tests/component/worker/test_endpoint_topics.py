@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
-import structlog
 
 from mesh.errors import TransportDeniedError
 from mesh.model.frames import MessageClass
-from mesh.transport.memory import MemoryAdmin
 from mesh.transport.port import TopicSpec
 from mesh.worker.topics.targets import AT_ONCE
-from tests.component.worker.conftest import SmallMesh, subject
+from tests.component.admin_faults import AdminFaults
+from tests.component.worker.conftest import Said, SmallMesh, subject
+
+DENIED = TransportDeniedError("not you")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
-    """Return what Kafka is asked to make from now on, request by request."""
-    requests: list[Sequence[str]] = []
-    create = MemoryAdmin.create
-
-    def record(admin: MemoryAdmin, topics: Sequence[TopicSpec]) -> None:
-        requests.append([topic.name for topic in topics])
-        create(admin, topics)
-
-    monkeypatch.setattr(MemoryAdmin, "create", record)
-    return requests
+def asked(mesh: SmallMesh) -> AdminFaults:
+    """Return what Kafka is asked from now on, request by request."""
+    faults = mesh.kafka.faults = AdminFaults()
+    return faults
 
 
-def test_kafka_is_asked_once_for_many_filters(mesh: SmallMesh, asked: list[Sequence[str]]) -> None:
+def test_kafka_is_asked_once_for_many_filters(mesh: SmallMesh, asked: AdminFaults) -> None:
     """A request per filter would keep a node with many from starting. Spec: K13."""
     for number in range(500):
         mesh.subscribe("c", "many", f"x/{number}")
     mesh.run(1_000)
-    assert asked == [[mesh.names.endpoint("c", "many")]]
+    assert asked.about("create") == [[mesh.names.endpoint("c", "many")]]
     mesh.publish(b"1", [subject("x/499")])
     mesh.run()
     assert len(mesh.read(mesh.names.endpoint("c", "many"))) == 1
 
 
-def test_a_request_asks_for_so_many_endpoints_at_most(
-    mesh: SmallMesh, asked: list[Sequence[str]]
-) -> None:
+def test_a_request_asks_for_so_many_endpoints_at_most(mesh: SmallMesh, asked: AdminFaults) -> None:
     """Spec: K13."""
     names = [f"e{number}" for number in range(2 * AT_ONCE + 1)]
     for name in names:
         mesh.subscribe("c", name, "x")
     mesh.run(1_000)
-    assert [len(request) for request in asked] == [AT_ONCE, AT_ONCE, 1]
+    assert [len(request) for request in asked.about("create")] == [AT_ONCE, AT_ONCE, 1]
     assert all(mesh.names.endpoint("c", name) in mesh.kafka.topics for name in names)
 
 
@@ -105,23 +95,20 @@ def test_an_endpoint_takes_what_is_ahead_of_its_brokers_clock(
     assert found.get(limit) == (str((1 << 63) - 1) if is_known else None)
 
 
-def test_settings_that_may_not_be_set_are_told_and_stop_nobody(
-    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(MemoryAdmin, "change", _deny)
+def test_settings_that_may_not_be_set_are_told_and_stop_nobody(said: Said, mesh: SmallMesh) -> None:
+    mesh.kafka.faults = AdminFaults(change=DENIED)
     topic = mesh.names.endpoint("c", "early")
     mesh.kafka.admin().create([TopicSpec(name=topic, partitions=4)])
-    with structlog.testing.capture_logs() as logs:
-        mesh.subscribe("c", "early", ">")
-        mesh.run(1_000)
-    assert [one["topic"] for one in logs if one["event"] == "endpoint.unsafe"] == [topic]
+    mesh.subscribe("c", "early", ">")
+    mesh.run(1_000)
+    assert [one["topic"] for one in said.of("endpoint.unsafe")] == [topic]
     mesh.publish(b"1", [subject("x")])
     mesh.run()
     assert len(mesh.read(topic)) == 1
 
 
 def test_ingresses_and_outboxes_that_somebody_else_made_keep_and_take_all_they_must(
-    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch
+    said: Said, mesh: SmallMesh
 ) -> None:
     """When a node begins, so when its links come up; where it may not, it says so. Spec: K5, K6."""
     names = [
@@ -133,13 +120,13 @@ def test_ingresses_and_outboxes_that_somebody_else_made_keep_and_take_all_they_m
     for name in names:
         admin.change(name, less)
     mesh.world.kill("b")
-    with monkeypatch.context() as denied, structlog.testing.capture_logs() as logs:
-        denied.setattr(MemoryAdmin, "change", _deny)
-        mesh.world.start("b")
-        mesh.run()
-    assert [one["topic"] for one in logs if one["event"] == "topic.unsafe"] == sorted(
+    mesh.kafka.faults = AdminFaults(change=DENIED)
+    mesh.world.start("b")
+    mesh.run()
+    assert [one["topic"] for one in said.of("topic.unsafe")] == sorted(
         names, key=lambda name: ".in." not in name
     )
+    mesh.kafka.faults = None
     mesh.world.kill("b")
     mesh.world.start("b")
     mesh.run()
@@ -150,10 +137,6 @@ def test_ingresses_and_outboxes_that_somebody_else_made_keep_and_take_all_they_m
     mesh.write(names[1], bytes(9_000), headers=[subject("x")])
     mesh.run()
     assert [len(one.value() or b"") for one in mesh.delivered()] == [9_000]
-
-
-def _deny(*_: object) -> None:
-    raise TransportDeniedError("not you")
 
 
 def test_what_is_to_stay_stays_in_a_topic_that_somebody_else_made(mesh: SmallMesh) -> None:
