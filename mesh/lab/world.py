@@ -16,7 +16,7 @@ from mesh.model.topology import Topology
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.memory_group import MemoryMembership
-from mesh.transport.port import KafkaCluster, Reader
+from mesh.transport.port import MEMBER_TIMEOUT_MS, KafkaCluster, Reader
 from mesh.trees.settings import Settings as TreeSettings
 from mesh.worker.process.commits import Commits, CommitsAtOnce
 from mesh.worker.process.drills import SlowIntake, SlowLink
@@ -32,9 +32,6 @@ IDLE_S = 0.1
 
 RETRY_MS = 1_000
 """How long after Kafka's troubles have ended a worker the next one starts, as in a process."""
-
-MEMBER_TIMEOUT_MS = 6_000
-"""How long a paused worker keeps its lanes. Spec: K15."""
 
 
 def worker_name(node: str, index: int) -> str:

@@ -305,6 +305,13 @@ class TreeStatus:
     realm_colour: str = ""
 
 
+BEAT_MS = 1_000
+"""Time between heartbeats. Spec: K32."""
+
+DOWN_AFTER_MS = 10 * BEAT_MS
+"""A node is down after ten missed heartbeats. Spec: K32."""
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The node beats. Spec: K32.

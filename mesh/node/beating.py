@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mesh.model.control import ChangeStatus, EndpointStatus, Heartbeat, LinkStatus
+from mesh.model.control import BEAT_MS, ChangeStatus, EndpointStatus, Heartbeat, LinkStatus
 from mesh.model.effects import WriteHeartbeat, WriteLinkState
 from mesh.model.words import EndpointWord
 from mesh.node.demands import Demands
 from mesh.node.learner import Learner
-
-BEAT_MS = 1000
-"""Time between heartbeats. Spec: K32."""
 
 NEWS_MS = 100
 """Least time between a heartbeat and one with news: links may come and go often."""

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mesh.model.control import Version
+from mesh.model.control import BEAT_MS, Version
 from mesh.model.demands import QueueDemand
 from mesh.model.names import fold
 
 BEATS = 3
 """How many beats of a member, or times of one here, a demand is good for without a newer one."""
 
-EXPIRES_MS = BEATS * 1_000
+EXPIRES_MS = BEATS * BEAT_MS
 
 FORGET_MS = 600_000
 """After so long it is not even known any more how far a silent member had come."""

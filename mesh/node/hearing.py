@@ -13,7 +13,16 @@ from mesh.core.interest import Member
 from mesh.core.local_links import LocalLink
 from mesh.core.routing import Router
 from mesh.core.scopes import ScopeReader
-from mesh.model.control import NEVER, Heartbeat, Interest, Mark, Scope, Version, is_address
+from mesh.model.control import (
+    DOWN_AFTER_MS,
+    NEVER,
+    Heartbeat,
+    Interest,
+    Mark,
+    Scope,
+    Version,
+    is_address,
+)
 from mesh.model.interest_inputs import VersionByInput, VersionByScope, input_name
 from mesh.node.link_disabling import enable, open_if_proven, route_by
 from mesh.node.neighbour import Neighbour
@@ -24,9 +33,6 @@ from mesh.node.unproven_neighbours import UnprovenNeighbours
 
 CATCH_UP_MS = 2_000
 """How long after a neighbour is heard again its withdrawals of the meantime may still arrive."""
-
-DOWN_AFTER_MS = 10_000
-"""A neighbour is down after ten missed heartbeats of one second. Spec: K32."""
 
 
 @dataclass(slots=True)

@@ -21,6 +21,10 @@ FIRST_MS = 1
 """The create time under which a message of create time 0 is delivered: to the client library (as
 of 2.16) 0 means now."""
 
+MEMBER_TIMEOUT_MS = 6_000
+"""How long a silent worker keeps its lanes at most: the shortest that stock brokers accept, which
+may allow less. Spec: K15."""
+
 PATIENCE_MS = 500
 BEGINNING = -2
 """Position that stands for the first record still there."""

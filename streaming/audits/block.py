@@ -202,7 +202,7 @@ class Block:
         tally.last = max(tally.last, row.last)
 
     def doubt(self, first: int, endpoint: EndpointKey | None = None) -> None:
-        """Take nothing for proven that news from an offset on may change.
+        """Take back what was proven and may change by records from an offset on.
 
         Args:
             first: Lowest offset of the news.

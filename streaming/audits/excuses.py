@@ -17,6 +17,7 @@ from typing import NamedTuple
 from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
+from mesh.wire.keys import RepairKey
 from streaming.audits.chains import ChainKey
 from streaming.audits.findings import Finding
 from streaming.audits.generations import Generations
@@ -29,13 +30,6 @@ from streaming.tables.topics import place_of
 
 EXCUSE_WAIT_S = 10.0
 """How long the request may be read after its repair, in seconds: they are in two topics."""
-
-_WORDS = 5
-
-_CLASSES = frozenset(MessageClass)
-
-_DIGITS_MAX = 10
-"""Of a partition: Python reads no numbers of thousands of digits."""
 
 
 class AgainKey(NamedTuple):
@@ -68,18 +62,11 @@ class Excuses:
     known: dict[EndpointKey, None] = field(default_factory=dict)
     again: Pending[AgainKey, Finding] = field(default_factory=Pending)
 
-    def ask(self, reader: str, sender: str, key: str) -> None:
-        """Take the key of a request; one that nobody can read is no request."""
-        words = key.split(" ")
-        if len(words) != _WORDS:
-            return
-        if any(not one.isdecimal() or len(one) > _DIGITS_MAX for one in words[2:4]):
-            return
-        if words[4] not in _CLASSES:
-            return
-        outbox = TopicNames(self.prefix).outbox(sender, reader, MessageClass(words[4]))
-        source = SourceKey(words[1], int(words[2]))
-        self.asked[ChainKey(TopicPartition(outbox, int(words[3])), source)] = None
+    def ask(self, reader: str, sender: str, key: RepairKey) -> None:
+        """Take a request for a repair of what a sender's outbox lacked."""
+        outbox = TopicNames(self.prefix).outbox(sender, reader, key.message_class)
+        source = SourceKey(key.topic_id.hex(), key.partition)
+        self.asked[ChainKey(TopicPartition(outbox, key.outbox_partition), source)] = None
 
     def absorb(
         self,

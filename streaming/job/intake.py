@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
+from typing import assert_never
 
 from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
@@ -23,7 +24,23 @@ from mesh.wire.control import (
     decode_stop,
     decode_subscription,
 )
-from mesh.wire.keys import config_key, parse_subscription_key
+from mesh.wire.keys import (
+    NEIGHBOUR_KEYS,
+    NODE_KEYS,
+    AckKey,
+    AdvertKey,
+    HeartbeatKey,
+    IdentityKey,
+    LinkKey,
+    LinksKey,
+    MarkKey,
+    RepairKey,
+    StopKey,
+    SubscribedKey,
+    config_key,
+    parse_key,
+    parse_subscription_key,
+)
 from mesh.wire.state import decode_fact, decode_ledger
 from streaming.audits.findings import Finding, records
 from streaming.audits.interest import EndpointKey
@@ -99,48 +116,74 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
 def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
     """Take one record of the control plane; one that nobody can read is the nodes' to refuse."""
     place = place_of(prefix, row.place.topic)
-    try:
-        match place.kind, row.key, row.value:
-            case "clients", _, _ if row.place.partition:
-                pass  # nodes read the first one alone (K13)
-            case "clients", _, _:
+    with suppress(RemoteProtocolError):
+        match place.kind:
+            case "clients" if not row.place.partition:  # nodes read no other (K13)
                 _take_subscription(state, place.node, row)
-            case "to", key, _ if key.startswith("repair "):
-                state.excuses.ask(place.node, place.other, key)
-            case "progress", key, None:
-                if not _is_beside(state, place, row):
-                    state.progress.forget(key)
-            case _, _, None:
-                pass
-            case "progress", _, value:
-                fact = decode_fact(value)
-                if _names_places(state, row, [fact.at.topic]):
-                    is_beside = isinstance(fact, Held) and _is_beside(state, place, row)
-                    is_news = state.progress.read(place.node, fact, is_beside=is_beside)
-                    state.interest.version += is_news
-            case "control", "identity", value:
-                identity = decode_identity(value)
-                is_own = identity.node == place.node
-                topics = [one.name for one in identity.topics]
-                if is_own and _names_places(state, row, topics, place.node):
-                    former = state.names.learn(identity)
-                    if former is not None:
-                        state.interest.rename(former, identity.uuid)
-            case "control", "heartbeat", value:
-                heartbeat = decode_heartbeat(value)
-                state.splits.beat(place.node, heartbeat, now_s)
-                state.colours.of[place.node] = heartbeat.colour[:SHOWN_MAX]
-            case "control", key, value if key.startswith("stop "):
-                stop = decode_stop(value)
-                if _names_places(state, row, [stop.topic]):
-                    state.interest.version += state.progress.generations.stop(stop)
-                    state.register.add(_stop_finding(prefix, place.node, stop))
-            case "to", "link", value:
-                state.splits.acknowledge(place.node, place.other, decode_link_state(value))
+            case "progress":
+                _take_progress(state, place, row)
+            case "control":
+                _take_of_node(state, place, row, now_s)
+            case "to":
+                _take_of_link(state, place, row)
             case _:
                 pass
-    except RemoteProtocolError:
+
+
+def _take_progress(state: State, place: TopicPlace, row: SmallRow) -> None:
+    """Take a fact of a lane, or that it holds no more."""
+    if row.value is None:
+        if not _is_beside(state, place, row):
+            state.progress.forget(row.key)
         return
+    fact = decode_fact(row.value)
+    if _names_places(state, row, [fact.at.topic]):
+        is_beside = isinstance(fact, Held) and _is_beside(state, place, row)
+        is_news = state.progress.read(place.node, fact, is_beside=is_beside)
+        state.interest.version += is_news
+
+
+def _take_of_node(state: State, place: TopicPlace, row: SmallRow, now_s: float) -> None:
+    """Take what a node writes of itself; that something holds no more counts for no audit."""
+    key = parse_key(row.key.encode(), NODE_KEYS)
+    if row.value is None:
+        return
+    match key:
+        case IdentityKey():
+            identity = decode_identity(row.value)
+            is_own = identity.node == place.node
+            topics = [one.name for one in identity.topics]
+            if is_own and _names_places(state, row, topics, place.node):
+                former = state.names.learn(identity)
+                if former is not None:
+                    state.interest.rename(former, identity.uuid)
+        case HeartbeatKey():
+            heartbeat = decode_heartbeat(row.value)
+            state.splits.beat(place.node, heartbeat, now_s)
+            state.colours.of[place.node] = heartbeat.colour[:SHOWN_MAX]
+        case StopKey():
+            stop = decode_stop(row.value)
+            if _names_places(state, row, [stop.topic]):
+                state.interest.version += state.progress.generations.stop(stop)
+                state.register.add(_stop_finding(state.eras.prefix, place.node, stop))
+        case SubscribedKey() | AdvertKey() | MarkKey() | LinksKey():
+            pass  # interest is audited by what clients asked for and by cuts
+        case _:
+            assert_never(key)
+
+
+def _take_of_link(state: State, place: TopicPlace, row: SmallRow) -> None:
+    """Take what a node writes to a neighbour; a repair that is done was asked for all the same."""
+    match key := parse_key(row.key.encode(), NEIGHBOUR_KEYS):
+        case RepairKey():
+            state.excuses.ask(place.node, place.other, key)
+        case LinkKey():
+            if row.value is not None:
+                state.splits.acknowledge(place.node, place.other, decode_link_state(row.value))
+        case AckKey():
+            pass  # acknowledgements are between neighbours
+        case _:
+            assert_never(key)
 
 
 def _is_beside(state: State, place: TopicPlace, row: SmallRow) -> bool:

@@ -7,7 +7,7 @@ field `of` that names the table; `streaming.tables.rows` reads them. Spec: perfo
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -30,6 +30,18 @@ from mesh.model.facts import (
 from mesh.model.frames import MessageClass
 from mesh.model.queues import QUEUE_PREFIX
 from mesh.wire.keys import (
+    AckKey,
+    AdvertKey,
+    HeartbeatKey,
+    IdentityKey,
+    LinkKey,
+    LinksKey,
+    MarkKey,
+    NeighbourKey,
+    NodeKey,
+    RepairKey,
+    StopKey,
+    SubscribedKey,
     change_key,
     config_key,
     heartbeat_key,
@@ -62,15 +74,34 @@ ADVERT = r"^advert \S+ (?!\$node/)"
 """Keys of interest that nodes offer, their addresses left out. Spec: K22, K26."""
 
 
-def _like(*keys: bytes) -> str:
+READ_OF_NODES: Mapping[type[NodeKey], bytes] = {
+    IdentityKey: identity_key(),
+    HeartbeatKey: heartbeat_key(),
+    StopKey: stop_key("", 0),
+}
+"""What nodes write of themselves that counts for audits, each with a key of its kind."""
+
+UNREAD_OF_NODES: Sequence[type[NodeKey]] = (SubscribedKey, AdvertKey, MarkKey, LinksKey)
+"""Interest: it is audited by what clients asked for, and by cuts."""
+
+READ_OF_LINKS: Mapping[type[NeighbourKey], bytes] = {
+    LinkKey: link_key(),
+    RepairKey: repair_key(bytes(16), 0, 0, MessageClass.GUARANTEED),
+}
+"""What nodes write to a neighbour that counts for audits, each with a key of its kind."""
+
+UNREAD_OF_LINKS: Sequence[type[NeighbourKey]] = (AckKey,)
+
+
+def _like(keys: Iterable[bytes]) -> str:
     """Return the pattern of keys that begin with the same words; of one word they are the same."""
     parts = (key.decode().partition(" ") for key in keys)
     return f"^({'|'.join(word + (blank or '$') for word, blank, _ in parts)})"
 
 
 _OF_THE_TOPOLOGY = (config_key().decode(), change_key().decode())
-_OF_NODES = _like(identity_key(), heartbeat_key(), stop_key("", 0))
-_OF_LINKS = _like(link_key(), repair_key(bytes(16), 0, 0, MessageClass.GUARANTEED))
+_OF_NODES = _like(READ_OF_NODES.values())
+_OF_LINKS = _like(READ_OF_LINKS.values())
 READ_OF_LANES: Sequence[type[Fact]] = (SourceAt, Sent, Accepted, Gap, Held)
 _OF_LANES = f"^({'|'.join(one.word for one in READ_OF_LANES)}) "
 """Keys of small topics under which something counts for audits."""

@@ -13,7 +13,7 @@ from itertools import chain
 from mesh.core.cutover import Direction
 from mesh.core.live_change_limits import made_otherwise
 from mesh.errors import NotBegunError, NotInTimeError, TransportError
-from mesh.model.control import Change, Heartbeat, LinkState, Stage
+from mesh.model.control import DOWN_AFTER_MS, Change, Heartbeat, LinkState, Stage
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.operate.changes import steps as change_steps
@@ -28,8 +28,6 @@ from mesh.view.mesh_view import MeshView
 
 LOOK_S = 0.02
 """How often is looked: a glance asks no broker, and sources hold meanwhile."""
-DOWN_MS = 10_000
-"""Ten beats. Spec: K32."""
 LATE_BEATS = 2
 """A neighbour whose newest heartbeat was read says so with the next beat of its own."""
 
@@ -270,7 +268,7 @@ class ChangeDriver:
         seen = self.context.view.nodes[node]
         beat = seen.heartbeat
         has_beaten = self.context.beats.get(node, False) or beat != self._first[node]
-        is_up = has_beaten and self.context.now_ms() - seen.heard_ms <= DOWN_MS
+        is_up = has_beaten and self.context.now_ms() - seen.heard_ms <= DOWN_AFTER_MS
         is_new = is_up and node not in self.before.nodes
         return change_steps.NodeReport(
             is_up=is_up,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from mesh.errors import TransportError
 from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged
 from mesh.operate.doctor.examination import Examination
-from mesh.transport.kafka import MEMBER_TIMEOUT_MS
 from mesh.transport.kafka.settings import TRANSACTION_TIMEOUT_MS
+from mesh.transport.port import MEMBER_TIMEOUT_MS
 
 COPIES_MIN = 3
 """Copies that survive the loss of one broker while another is being restarted."""

@@ -29,16 +29,13 @@ from mesh.transport.kafka.settings import (
 )
 from mesh.transport.kafka.unpacking import IsClosed, PackedBatches, find_end
 from mesh.transport.kafka.writer import KafkaWriter
-from mesh.transport.port import PATIENCE_MS, TopicPartition
+from mesh.transport.port import MEMBER_TIMEOUT_MS, PATIENCE_MS, TopicPartition
 
 __all__ = ["RealKafka", "cluster_id"]
 
 MEMBER_TIMEOUT_FLOOR = "group.min.session.timeout.ms"
 
 _Made = TypeVar("_Made", KafkaReader, KafkaWriter, KafkaMembership, KafkaConsumer)
-
-MEMBER_TIMEOUT_MS = 6_000
-"""The shortest that stock brokers accept."""
 
 MEMBER_TIMEOUT_LEAST_MS = 2_000
 """The shortest that is asked for where brokers allow it: a worker may stand still for a moment."""

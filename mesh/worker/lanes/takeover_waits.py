@@ -2,13 +2,18 @@
 
 Others stand where they are used:
 
+- before all else, where a worker ended without a word: `mesh.transport.port.MEMBER_TIMEOUT_MS`,
+  or what brokers allow below it, `mesh.transport.kafka.MEMBER_TIMEOUT_LEAST_MS` at the least;
 - by who gives lanes up: `mesh.worker.lanes.committing.LAST_S` for their commits,
   `mesh.worker.lanes.direct_copies.LEAVE_S` for their direct copies, and
   `mesh.worker.process.errands.LEAVE_S` for takings that were called off;
 - by who takes them: `mesh.lane.batch.RESERVED_MS` before it looks where a log of direct messages
-  ends (K18; who sends ahead of a commit goes by it too);
+  ends (K18; who sends ahead of a commit goes by it too), and
+  `mesh.worker.process.recall.DEADLINE_MS` for the next record of its progress;
 - after the taking: `mesh.worker.second_writer.held_targets.RETRY_MS` before a held target is caught
-  up;
+  up, `mesh.worker.lanes.truncated_logs.AWAITED_MS` for a record that is to be read once more, and
+  `mesh.worker.lanes.first_records.RETRY_MS` before brokers are asked again whose the first records
+  are;
 - beside it, for the leadership: `mesh.worker.control.leadership.RETRY_MS`;
 - at other times as well, so that nothing runs too often: `mesh.worker.lanes.admission.ASK_MS`
   between two questions about the group, `mesh.worker.lanes.committing.MOMENT_S` for the commits of

@@ -40,7 +40,7 @@ class Intake(Protocol):
         """Stop that."""
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Return nothing more that was fetched of these before now; they are not assigned now.
+        """Discard what was fetched of these partitions before now; they are not assigned any more.
 
         What `positions` says of them holds no more either: they may be assigned again further back.
         """

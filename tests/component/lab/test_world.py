@@ -29,9 +29,8 @@ from mesh.lab.steps import (
     Subscribe,
     Truncate,
 )
-from mesh.lab.world import MEMBER_TIMEOUT_MS
 from mesh.transport.memory_clients import MemoryWriter
-from mesh.transport.port import TopicPartition
+from mesh.transport.port import MEMBER_TIMEOUT_MS, TopicPartition
 
 CHAIN = {
     "kafka": {"k": {}, "l": {"brokers": 3}},

@@ -13,9 +13,12 @@ NAMED = re.findall(r"`(mesh[\w.]+)\.(\w+)`", takeover_waits.__doc__ or "")
 MODULES = [
     *(
         f"mesh.worker.lanes.{name}"
-        for name in ("taking", "admission", "committing", "direct_copies")
+        for name in (
+            *("taking", "admission", "committing", "direct_copies"),
+            *("truncated_logs", "first_records"),
+        )
     ),
-    "mesh.worker.process.errands",
+    *(f"mesh.worker.process.{name}" for name in ("errands", "recall")),
 ]
 
 

@@ -34,6 +34,7 @@ from mesh.node.machine import OF_NEIGHBOUR
 from mesh.operate import doctor
 from mesh.operate.audit import drills
 from mesh.operate.audit.drills import DrillKind
+from mesh.wire.keys import NEIGHBOUR_KEYS, NODE_KEYS
 from mesh.wire.state import READERS
 from schemas import parsed
 from streaming.audits import queues, walks
@@ -109,6 +110,14 @@ PAIRS = {
     "facts that audits read, and others": (
         [one.word for one in (*aggregates.READ_OF_LANES, *aggregates.UNREAD_OF_LANES)],
         FACTS,
+    ),
+    "keys of nodes that audits read, and others": (
+        [*aggregates.READ_OF_NODES, *aggregates.UNREAD_OF_NODES],
+        NODE_KEYS,
+    ),
+    "keys of links that audits read, and others": (
+        [*aggregates.READ_OF_LINKS, *aggregates.UNREAD_OF_LINKS],
+        NEIGHBOUR_KEYS,
     ),
     "inputs about one neighbour": (
         {*OF_NEIGHBOUR, *OF_LANES_OR_NODES},

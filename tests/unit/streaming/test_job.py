@@ -14,8 +14,10 @@ import pytest
 from mesh.errors import ConfigError
 from mesh.model.control import Subscription
 from mesh.model.findings import FindingKind
+from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
+from mesh.wire.keys import RepairKey
 from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Finding, records
@@ -93,7 +95,7 @@ def state(topology: Topology) -> State:
     odd = UnwantedRow(TopicPartition("mesh.a.ep.s", 0), SourceKey("dd", 0), 1, 2, 3, 4, 5, ("x",))
     made.unwanted.absorb([odd], 5.0)
     made.excuses.moved[EndpointKey("a", "s")] = (5.0, gap)
-    made.excuses.ask("a", "in", "repair aa 1 2 guaranteed")
+    made.excuses.ask("a", "in", RepairKey(b"a" * 16, 1, 2, MessageClass.GUARANTEED))
     made.minutes.pending["k"] = {5: {"a->in": Crossed(guaranteed=3, waited=1)}}
     made.minutes.clocks["k"], made.minutes.reported["k"] = 5 * 60_000, 4
     made.minutes.hours["k"] = LinkHour(0, 2, {"a->in": Crossed(direct=1)})

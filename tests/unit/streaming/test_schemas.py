@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,18 @@ def test_every_kind_of_finding_is_told_with_its_rule(state: State) -> None:  # n
     for kind in FindingKind:
         state.register.add(Finding(kind=kind, text="t", anchor=kind))
     assert all(rule.text for rule in RULES.values())
+
+
+def test_what_is_told_of_findings_later_knows_the_same_kinds() -> None:
+    told = validator("history").schema["oneOf"][0]["properties"]["kind"]["enum"]
+    assert sorted(told) == sorted(FindingKind)
+
+
+def test_the_page_says_what_each_kind_rests_on() -> None:
+    page = (FOLDER.parents[1] / "docs" / "audit.md").read_text(encoding="utf-8")
+    table = page.partition("| kind | what | rests on |")[2].partition("\n\n")[0]
+    first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`([a-z-]+)`", " ".join(first))) == sorted(FindingKind)
 
 
 def test_what_is_written_is_as_its_schema_says(state: State) -> None:  # noqa: F811

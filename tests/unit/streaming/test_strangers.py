@@ -140,13 +140,19 @@ def test_a_generation_that_no_reader_can_have_reached_is_none() -> None:
     assert state.progress.generations.known == {}
 
 
-@pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", ""])
+TOPIC_ID = "aa" * 16
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "-1", "x", "", "1 0"])
 def test_a_request_for_a_repair_of_no_partition_is_none(number: str) -> None:
     state = State.of(chain_topology())
-    key = f"repair aa {number} 0 guaranteed"
+    key = f"repair {TOPIC_ID} {number} 0 guaranteed"
     take_batch(state, Batch(small=[small("mesh.b.to.a.c", key, b"")]), 1.0)
     assert place_of("mesh.", "mesh.b.to.a.c").kind == OUTBOX
     assert not state.excuses.asked
+    key = f"repair {TOPIC_ID} 1 0 guaranteed"
+    take_batch(state, Batch(small=[small("mesh.b.to.a.c", key, b"")]), 1.0)
+    assert state.excuses.asked, "a request that is one counts"
 
 
 @pytest.mark.parametrize(("is_moved", "count"), [(True, 0), (False, 1)])
