@@ -13,7 +13,9 @@ import typer
 from rich.console import Group
 
 from mesh.cli.lab_tables import run_table, storm_table, verdict_lines
+from mesh.cli.options import check_not_read
 from mesh.cli.render import Output, OutputOption, render_verdict
+from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.lab.scenario import Scenario
@@ -49,7 +51,11 @@ def run(
     """
     from mesh.lab.scenario import load_scenario
 
+    check_not_read("--history", history, file)
     scenario = load_scenario(file)
+    if history is not None and not any(step.word == "storm" for step in scenario.steps):
+        text = "is for storms, and there is none in it; leave --history out"
+        raise wrong_input(str(file), f"--history {text}", code="NO_STORM")
     level = logging.ERROR if backend is BackendName.SIM else logging.WARNING
     result = _result(scenario, backend, history, level)
     said = [one.model_dump(by_alias=True, exclude_unset=True) for one in scenario.steps]
@@ -79,6 +85,7 @@ def storm(
     """
     from mesh.lab.scenario import load_scenario, with_storm
 
+    check_not_read("--history", history, file)
     seconds = None if minutes is None else 60 * minutes
     scenario = with_storm(load_scenario(file), file, seed=seed, seconds=seconds, rate=rate)
     # Brokers die on purpose here: what clients say of it would drown the verdict.

@@ -60,6 +60,8 @@ def run(
                 "has no bootstrap.servers: add it, give --bootstrap, or use `mesh up`",
             )
     set_up_logs(level=level_of(log_level))
+    if ready_file is not None:
+        _check_may_go(ready_file)
     for path in (ready_file, cuts_file):
         if path is not None:
             _make_room(path)
@@ -99,6 +101,22 @@ def level_of(text: str) -> int:
     if text.lower() not in known:
         raise wrong_input(f"--log-level {text}", f"write one of {', '.join(known)}")
     return known[text.lower()]
+
+
+def _check_may_go(path: Path) -> None:
+    """Refuse as ready file what no worker has left there: it is removed at the start."""
+    from mesh.worker.main import READY
+
+    try:
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            is_ours = READY.startswith(file.read(len(READY) + 1))
+    except OSError:  # whoever writes it says why not
+        return
+    if not is_ours:
+        text = f"{path} is another file, and would be removed; name one for this alone"
+        raise wrong_input("--ready-file", text)
 
 
 def _make_room(path: Path) -> None:

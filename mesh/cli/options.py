@@ -6,6 +6,7 @@ Those that say which mesh is meant stand in `target`.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,6 +90,19 @@ ProbesOption = Annotated[
         help="Serve probes and Prometheus metrics on this address; `:8080` listens on all.",
     ),
 ]
+
+
+def check_not_read(option: str, written: Path | None, *read: Path | None) -> None:
+    """Refuse to write over a file that the same command line names to be read.
+
+    Raises:
+        ConfigError: It is one of those, by whatever name.
+    """
+    for one in read:
+        with suppress(OSError):  # one is not there, and whoever wants it says so
+            if written is not None and one is not None and one.samefile(written):
+                message = f"{written} is read by this command, and would be lost; name another file"
+                raise wrong_input(option, message)
 
 
 def class_of(text: str) -> MessageClass:

@@ -11,6 +11,7 @@ import typer
 
 from mesh.cli import clock
 from mesh.cli.given_topology import legal_or_refused
+from mesh.cli.options import check_not_read
 from mesh.cli.render import Output, OutputOption, as_json, render
 from mesh.cli.session import Session, in_force_if_known, open_session
 from mesh.cli.target import HERE, Target
@@ -62,6 +63,8 @@ def plan(
     from mesh.config.legal import load_legal_topology
     from mesh.operate.changes.plan import refuse_loss
     from mesh.operate.changes.plan_file import plan_document
+
+    check_not_read("--out", out, proposed, from_file, target.file)
 
     def before() -> Topology | None:
         """Return what the file is to follow, as far as that can be known."""

@@ -46,6 +46,9 @@ LONG_MS = 1_000
 
 RETRY_S = 1.0
 
+READY = b"ready\n"
+"""What the ready file says."""
+
 TREES = TreeSettings(trees_max=10_000)
 """A node keeps the routes of so many trees; the one unused for longest goes, and a send finds it
 again."""
@@ -305,6 +308,6 @@ class WorkerProcess:
             return
         self._was_ready = is_ready
         if is_ready:
-            self.ready_file.write_text("ready\n", encoding="utf-8")
+            self.ready_file.write_bytes(READY)
         else:
             self.ready_file.unlink(missing_ok=True)

@@ -145,3 +145,20 @@ def test_a_bad_file_ends_with_two(run: Run, tmp_path: Path, text: str) -> None:
     assert ended.err
     assert ended.out == ""
     assert "Traceback" not in ended.err
+
+
+def test_a_history_is_written_over_no_scenario(run: Run, tmp_path: Path) -> None:
+    """And none is promised where no storm writes one: an empty file would be left."""
+    file = Path(write(tmp_path, zones=CHAIN, count=5))
+    text = file.read_text()
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    for command in (["run"], ["storm", "--backend", "sim"]):
+        ended = run("lab", *command, str(file), "--history", str(link))
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert "is read by this command, and would be lost" in ended.err
+        assert file.read_text() == text
+    none = tmp_path / "history.jsonl"
+    ended = run("lab", "run", str(file), "--history", str(none))
+    assert (ended.code, "there is none in it; leave --history out" in ended.err) == (2, True)
+    assert not none.exists()

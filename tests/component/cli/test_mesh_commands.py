@@ -382,6 +382,19 @@ def test_wrong_input_is_one_line_and_two(
     assert ended.out == ""
 
 
+def test_a_ready_file_is_no_file_of_somebody_else(
+    run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed at the start: a topology would be gone, and nobody had said a word."""
+    monkeypatch.setattr("mesh.worker.main.WorkerProcess.run", lambda _: None)
+    _, file = chain
+    text = Path(file).read_text()
+    ended = run("node", "run", "a", "-f", file, "--ready-file", file)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "is another file, and would be removed" in ended.err
+    assert Path(file).read_text() == text
+
+
 def test_without_a_mesh_commands_say_where_to_get_one(run: Run, chain: Chain) -> None:
     _, file = chain
     nothing = run("status")

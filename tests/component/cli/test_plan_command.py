@@ -84,6 +84,18 @@ def test_changes_end_with_three_and_are_kept(run: Run, tmp_path: Path) -> None:
     assert "mesh.tk1.to.pa1.{c,d,g,t}" in table.out
 
 
+def test_a_plan_is_kept_in_no_file_that_it_is_made_from(run: Run, tmp_path: Path) -> None:
+    old = edited(FIG36, tmp_path / "old.yaml")
+    new = edited(FIG36, tmp_path / "new.yaml", (("maxMessageBytes",), 5_000))
+    for kept in (old, new, str(tmp_path / "." / "new.yaml")):
+        before = Path(kept).read_text()
+        ended = run("plan", new, "--from", old, "--out", kept)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        assert "would be lost; name another file" in ended.err
+        assert Path(kept).read_text() == before
+    assert run("plan", new, "--from", old, "--out", str(tmp_path / "plan.json")).code == 3
+
+
 def test_options_of_kafka_are_taken_by_nodes_that_start_again(run: Run, tmp_path: Path) -> None:
     """A plan tells which; brokers of a mesh that runs stay as many as they are. Spec: K27."""
     new = edited(FIG36, tmp_path / "new.yaml", (("kafka", "paris", "linger.ms"), 7))
