@@ -44,12 +44,14 @@ class Begins:
         readers: One per Kafka cluster, by its name.
         starts: First offsets still there.
         ends: Where logs end that were cut off.
+        silent: Sources of which nothing can be read now, and what brokers said instead.
     """
 
     begins: Mapping[TopicPartition, int]
     readers: dict[str, Reader] = field(default_factory=dict)
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    silent: dict[TopicPartition, TransportError] = field(default_factory=dict)
 
     def close(self) -> None:
         """Release the readers."""
@@ -65,6 +67,7 @@ class CatchUp:
         lanes: All lanes of the worker.
         lane: Whose sources.
         sources: What is read.
+        left_out: What cannot be read now: it keeps nobody from reading the others.
         records: What the last `read` found below the lane's positions, by source.
         is_met: Whether that is all there is: the lane has no open transaction, and has read no
             further.
@@ -76,6 +79,7 @@ class CatchUp:
     records: dict[TopicPartition, list[Record]] = field(default_factory=dict)
     is_met: bool = False
     lost: list[Stop] = field(default_factory=list)
+    left_out: Sequence[Source] = ()
     _readers: dict[str, Reader] = field(default_factory=dict)
     _kafka: dict[TopicPartition, str] = field(default_factory=dict)
     _unsent: dict[TopicPartition, list[Record]] = field(default_factory=dict)
@@ -92,7 +96,7 @@ class CatchUp:
 
         Raises:
             TransportUnavailableError: A Kafka cluster is known not to answer.
-            TransportError: By the steps: brokers do not answer.
+            TransportError: By the steps: brokers say nothing of any source.
         """
         asked: dict[str, list[TopicPartition]] = {}
         for source in self.sources:
@@ -109,10 +113,12 @@ class CatchUp:
     def begin(self, opened: Begins) -> None:
         """Read from there on; what is deleted there already is noted in `lost`."""
         self._readers = opened.readers
-        for source in self.sources:
+        self.left_out = [one for one in self.sources if one.at in opened.silent]
+        self.sources = [one for one in self.sources if one.at not in opened.silent]
+        for at in opened.silent:
+            del self._kafka[at]
+        for source in [one for one in self.sources if one.at in self._kafka]:
             at = source.at
-            if at not in self._kafka:
-                continue
             begin = opened.begins[at]
             start = opened.starts.get(at, begin)
             if at in self._ends:
@@ -267,13 +273,28 @@ def _opening(
     opened = Begins(begins)
     try:
         for cluster, places in asked.items():
-            admin = kafka[cluster].admin()
-            opened.starts |= admin.starts(places)
-            if logs := [at for at in places if at in cut_off]:
-                opened.ends |= admin.ends(logs)
-            topics = {at.topic: None for at in places}
-            opened.readers[cluster] = kafka[cluster].reader(name, topics=topics)
+            admin, logs = kafka[cluster].admin(), [at for at in places if at in cut_off]
+            opened.starts |= _told(admin.starts, places, opened.silent)
+            opened.ends |= _told(admin.ends, logs, opened.silent)
+            if topics := {at.topic: None for at in places if at not in opened.silent}:
+                opened.readers[cluster] = kafka[cluster].reader(name, topics=topics)
     except BaseException:
         opened.close()
         raise
+    if opened.silent and not opened.readers:
+        raise next(iter(opened.silent.values()))
     return opened
+
+
+def _told(
+    ask: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
+    places: Sequence[TopicPartition],
+    silent: dict[TopicPartition, TransportError],
+) -> Mapping[TopicPartition, int]:
+    """Return what is said of some places; those of which nothing is said are noted as silent."""
+    try:
+        return ask(places) if places else {}
+    except TransportError as error:
+        told = error.answers_to(ask)
+        silent.update({at: error for at in places if at not in told})
+        return told

@@ -285,8 +285,9 @@ class TargetCatchUp:
 
         Its records would be taken for written when the target is released.
         """
-        present = _readable(self.again.lanes, self.again.lane, self.target)
-        known = {source.identity for source in self.again.sources}
+        again = self.again
+        present = _readable(again.lanes, again.lane, self.target)
+        known = {source.identity for source in (*again.sources, *again.left_out)}
         return any(source.identity not in known for source in present)
 
     def _suspect(self) -> None:

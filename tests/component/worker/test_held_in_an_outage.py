@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mesh.transport.port import TopicPartition
 from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.held import STUCK, is_held, refuse, take_from
 
@@ -26,12 +27,13 @@ def _came(mesh: SmallMesh) -> list[str]:
     return [(record.value() or b"").decode() for record in mesh.read(STUCK)]
 
 
+@pytest.mark.parametrize("is_away", [False, True])
 @pytest.mark.parametrize("is_taken", [False, True])
 @pytest.mark.parametrize("lacks", [False, True])
-def test_who_can_be_read_is_written(*, is_taken: bool, lacks: bool) -> None:
+def test_who_can_be_read_is_written(*, is_taken: bool, lacks: bool, is_away: bool) -> None:
     """Whether the target lacks something of who is away, and whether the lane is taken meanwhile.
 
-    Nobody knows when a region comes back that is dead.
+    Nobody knows when a region comes back that is dead, or a partition finds a leader again.
     """
     mesh = SmallMesh(APART)
     far = mesh.world.kafka["far"]
@@ -41,7 +43,10 @@ def test_who_can_be_read_is_written(*, is_taken: bool, lacks: bool) -> None:
     _publish(mesh, *["a1"] * lacks, "b1", "c1")
     mesh.run(10_000)
     assert is_held(mesh, "c", STUCK)
-    far.available = False
+    if is_away:
+        far.available = False
+    else:
+        far.leaderless.update(TopicPartition("mesh.a.to.c.g", n) for n in range(4))
     if is_taken:
         take_from(mesh, "c").close()  # who has it notices, and takes it again
         _publish(mesh, "c-")
@@ -53,6 +58,7 @@ def test_who_can_be_read_is_written(*, is_taken: bool, lacks: bool) -> None:
     assert sorted(_came(mesh)) == came
     assert is_held(mesh, "c", STUCK) == lacks
     far.available = True
+    far.leaderless.clear()
     mesh.run(20_000)
     _publish(mesh, "a2", "b3")
     mesh.run(10_000)
