@@ -47,6 +47,7 @@ class Progress:
             end and has grown beyond the position again shows by it. Spec: R6.
         stopped: Sources that are read no further, and why. Spec: R6.
         sent: Position sent last, per outbox partition and source. Spec: K11.
+        moved: Chains among these that are movers': they keep them themselves.
         accepted: Position accepted last, per outbox partition read and sender's source. Spec: K11.
         gaps: Chains that are broken: the position accepted last, and how often a repair was asked
             for before. Spec: K11.
@@ -70,6 +71,7 @@ class Progress:
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: dict[TopicPartition, Stop] = field(default_factory=dict)
     sent: dict[ChainKey, int] = field(default_factory=dict)
+    moved: dict[ChainKey, None] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     gaps: dict[ChainKey, tuple[int, int]] = field(default_factory=dict)
     in_force: VersionByInput = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Progress:
     def sent_by_movers(self, sent: Mapping[ChainKey, int]) -> None:
         """Go on behind what movers have sent: they keep it themselves."""
         self.sent.update(sent)
+        self.moved.update(dict.fromkeys(sent))
 
     def taken_after(self, at: TopicPartition, topic_id: bytes, offset: int) -> int | None:
         """Return after which origin offset a frame's messages were taken; None if all were."""

@@ -96,7 +96,9 @@ def _mark_unlinked(lane: Lane, batch: Batch) -> None:
     progress = lane.progress
     for (outbox, of), sent in progress.sent.items():
         is_guaranteed = lane.names.class_of(outbox.topic) is MessageClass.GUARANTEED
-        if not is_guaranteed or link_of(lane, outbox.topic) is not None:
+        if not is_guaranteed or (outbox, of) in progress.moved:
+            continue  # what movers have sent is theirs to keep: kept here too it would lag behind
+        if link_of(lane, outbox.topic) is not None:
             continue
         if progress.since.get((outbox, of)) != UNLINKED:
             lane.note(batch, lane.sent((outbox, of), sent, UNLINKED))

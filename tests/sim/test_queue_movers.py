@@ -747,3 +747,38 @@ def test_what_a_former_owner_moved_is_announced_if_it_vanished(stage_of: Start) 
     assert loss.last is not None
     assert 1 <= stage.published - len(stage.got) <= loss.last - loss.first + 1
     assert len(set(stage.got)) == len(stage.got)
+
+
+def test_what_moved_over_a_link_made_anew_is_announced_if_it_vanished() -> None:
+    """What movers have sent is theirs to keep: a lane that keeps it too knows less after a while.
+
+    Its successor would take that for all there is, and be asked for the rest again and again.
+    """
+    mesh = Mesh(topology_from_mapping({**CHAIN, **HOME}), runs=False)
+    put_in_force(1, mesh.topology, mesh.world.kafka)
+    for node in mesh.topology.nodes:
+        mesh.world.start(node)
+    stage = Stage(mesh)
+    stage.queue("p", "r", "s")
+    consumer = stage.consume("s")
+    stage.publish("r", 16)
+    stage.until_all()
+    around = {"Z": {"kind": "multi-hop", "links": [["p", "r"], ["p", "s"], ["s", "t"]]}}
+    for zones in (around, CHAIN["zones"]):
+        mesh.change(topology_from_mapping({**CHAIN, **HOME, "zones": zones}))
+    world = mesh.world
+    logs = world.kafka["two"].topics["mesh.r.to.s.g"].logs
+    ends = [log.end for log in logs]
+    world.cut("s", ["r"])
+    stage.publish("r", 16)
+    stage.until(lambda: any(log.end > end + 3 for log, end in zip(logs, ends, strict=True)))
+    log, end = next(one for one in zip(logs, ends, strict=True) if one[0].end > one[1] + 3)
+    vanished = next(at for at in range(end, log.end) if log.entries[at] is not None)
+    log.entries[vanished] = None
+    world.kill("r")
+    world.cut("s", [])
+    for _ in range(20):
+        stage.step()
+    world.start("r")
+    stage.until(lambda: bool(consumer.losses))
+    mesh.close()
