@@ -1,6 +1,7 @@
-"""What clients asked for, and from where on sources knew it: `clients` records and cuts. Spec: K25.
+"""What clients asked for, by their records on `clients`. Spec: K13.
 
-What follows for one source and endpoint is `streaming.audits.spans`'s to tell.
+From where on lanes know it is `streaming.audits.lane_knowledge`'s to tell, and what follows of both
+for one source and endpoint `streaming.audits.spans`'s.
 """
 
 from __future__ import annotations
@@ -11,28 +12,16 @@ from math import inf
 from typing import NamedTuple
 
 from mesh.model.control import EndpointKind, Subscription
-from mesh.model.state import Cut
-from streaming.audits.cuts import (
-    CutKey,
-    KnownCut,
-    answering,
-    cut_that_knows,
-    first_knowing,
-    followed_by,
-    joined,
-    told_until,
-)
+from streaming.audits.cuts import KnownCut, first_knowing
 from streaming.audits.eras import OF_THE_FILE
+from streaming.audits.lane_knowledge import ErasOf, LaneKnowledge
 from streaming.audits.queues import EACH, EVERYWHERE, SHARED, QueueRules
 from streaming.audits.subscriptions import JudgedSubscription, judged_by, judged_subscription
 from streaming.tables.filters import LITERAL, SHAPES_MAX, Filters, Shape
-from streaming.tables.rows import SourceKey, TopicPartition
+from streaming.tables.rows import TopicPartition
 
 ClaimedFilters = Callable[["EndpointKey", Collection[str]], Collection[str]]
 """Endpoint and filters that it has left -> those that matter to what is not certified for good."""
-
-ErasOf = Callable[[TopicPartition], Sequence[int]]
-"""Source partition -> numbers of the topologies that it was routed by."""
 
 RulesBetween = Callable[[TopicPartition, int, int | None], Sequence[QueueRules | None]]
 """Source partition, numbers of two topologies -> what these and those between them by which it was
@@ -47,10 +36,6 @@ ENDED_MAX = 32
 RECENT = 300
 """Those that ended within the last so many changes are kept, too: what is on its way to them may
 be read later."""
-
-
-UNTOLD = -1
-"""Stands for a time before all: what a source had told of subscriptions counts no more."""
 
 
 class EndpointKey(NamedTuple):
@@ -81,50 +66,38 @@ class Ended(NamedTuple):
     to_ms: int
 
 
-class EndKey(NamedTuple):
-    """The frames of an outbox partition below an offset, where an unsubscribe took effect."""
-
-    outbox: TopicPartition
-    position: int
-
-
 @dataclass(slots=True)
 class Interest:
-    """All subscriptions that ever were, and where routing began to know them.
+    """All subscriptions that ever were.
 
     Attributes:
         subscriptions: By endpoint, in order of their versions.
-        cuts: Per source partition and uuid, in the order of the ledger.
-        ends: For unsubscribes: last origin offset per source in the frames below a position.
-        version: Rises with every change, so that answers can be kept until then.
+        lanes: From where on sources know them.
+        changes: How often something else has changed that answers rest on.
         pruned: Version at which needless things were forgotten the last time.
         queues: What the topology says of queues.
         past: Subscriptions that have ended and are not told yet.
         filters: All filters that claims name.
-        renamed: Uuid that a node had -> the one that it has: what was told of the former counts, as
-            long as its `clients` topic is the same, whose offsets versions are.
-        unread_cuts: Node -> how often records of its ledgers were gone before they were read: who
-            knows what its lanes had told there of subscriptions.
-        told_since: Of these times, those before the newest cut of a source.
         once_shared: Queues of which one member got each message, where nothing else is known of
             that any more: what waits there may be moved years later.
     """
 
     subscriptions: dict[EndpointKey, list[JudgedSubscription]] = field(default_factory=dict)
-    cuts: dict[CutKey, list[KnownCut]] = field(default_factory=dict)
-    ends: dict[EndKey, dict[SourceKey, int]] = field(default_factory=dict)
-    version: int = 0
+    lanes: LaneKnowledge = field(default_factory=LaneKnowledge)
+    changes: int = 0
     pruned: int = 0
     queues: QueueRules = field(default_factory=QueueRules)
     past: list[Ended] = field(default_factory=list)
     filters: Filters = field(default_factory=Filters)
-    renamed: dict[str, str] = field(default_factory=dict)
-    unread_cuts: dict[str, int] = field(default_factory=dict)
-    told_since: dict[CutKey, int] = field(default_factory=dict)
     once_shared: dict[EndpointKey, None] = field(default_factory=dict)
     _newest: dict[EndpointKey, dict[str, JudgedSubscription]] = field(
         init=False, compare=False, default_factory=dict
     )  # by filter: no other one is open; of endpoints that were looked up
+
+    @property
+    def version(self) -> int:
+        """Rises with every change, so that answers can be kept until then."""
+        return self.changes + self.lanes.changes
 
     def subscribe(
         self,
@@ -153,7 +126,7 @@ class Interest:
             self._take_off(endpoint, known, offset, at_ms)
         self._add(endpoint, subscription)
         self._refuse(endpoint, offset, subscription)
-        self.version += 1
+        self.changes += 1
 
     def _refuse(
         self, endpoint: EndpointKey, offset: int, newest: JudgedSubscription | None = None
@@ -204,7 +177,7 @@ class Interest:
                 if now is not subscription:
                     unsure = replace(now, is_certified=False, is_unsure=True)
                     subscriptions[number] = unsure if is_change else now
-                    self.version += 1
+                    self.changes += 1
                     if is_change and subscription.is_certified:
                         lost[endpoint] = None
             if self._refuse_by_topology(endpoint, is_change=is_change):
@@ -231,7 +204,7 @@ class Interest:
             judged = judged_subscription(self.queues, place, one.filter, one.asked, one.added)
             one.is_refused, one.is_unsure = is_refused, one.is_unsure or is_change
             one.is_certified = judged.is_certified and not (is_refused or is_change)
-            self.version += 1
+            self.changes += 1
         return loses
 
     def doubt(self, uuids: Mapping[str, str], rules_between: RulesBetween) -> Sequence[EndpointKey]:
@@ -249,7 +222,7 @@ class Interest:
             if not doubtful:
                 continue
             uuid = uuids.get(endpoint.node)
-            cuts = {key.place: cuts for key, cuts in self.cuts.items() if key.uuid == uuid}
+            cuts = self.lanes.told_of(uuid)
             for one in doubtful:
                 if any(
                     self._is_other(endpoint, one, *known, rules_between) for known in cuts.items()
@@ -257,7 +230,7 @@ class Interest:
                     if one.is_certified and one.removed is None:
                         lost[endpoint] = None
                     one.is_certified, one.is_unsure = False, True
-                    self.version += 1
+                    self.changes += 1
         return list(lost)
 
     def _is_other(
@@ -300,7 +273,7 @@ class Interest:
             self._add(endpoint, gone)
         else:
             return
-        self.version += 1
+        self.changes += 1
 
     def _take_off(
         self, endpoint: EndpointKey, subscription: JudgedSubscription, offset: int, at_ms: int
@@ -342,7 +315,7 @@ class Interest:
             before = one.is_wide, one.is_surplus
             one.is_wide |= not is_queue
             one.is_surplus |= is_queue and len(of_queues[node]) > SHAPES_MAX
-            self.version += before != (one.is_wide, one.is_surplus)
+            self.changes += before != (one.is_wide, one.is_surplus)
 
     def _open(self, endpoint: EndpointKey, filter_: str) -> JudgedSubscription | None:
         newest = self._newest_of(endpoint).get(filter_)
@@ -358,59 +331,6 @@ class Interest:
         self._newest_of(endpoint)[subscription.filter] = subscription
         self.subscriptions.setdefault(endpoint, []).append(subscription)
 
-    def lose_cuts(self, node: str) -> None:
-        """Take that records of a node's ledgers were gone before they were read."""
-        self.unread_cuts[node] = self.unread_cuts.get(node, 0) + 1
-        self.version += 1
-
-    def cut(
-        self, cut: Cut, era: int = OF_THE_FILE, *, node: str = "", is_again: bool = False
-    ) -> None:
-        """Take a cut; one that tells no newer `clients` offset than an earlier one is no news.
-
-        Args:
-            cut: The cut.
-            era: Number of the topology that its source is routed by: what was told by a former
-                one may have been forgotten.
-            node: In whose ledger it stands.
-            is_again: Whether offsets of its source have come again: then a lane may go back, and
-                what it knew further on it knows of those that come since. Spec: K9.
-        """
-        uuid = self.renamed.get(cut.uuid, cut.uuid)
-        key = CutKey(TopicPartition(cut.topic, cut.partition), uuid)
-        is_late = self._is_untold(key, node)
-        if is_late:
-            self.told_since[key] = self.unread_cuts.get(node, 0)
-        told = KnownCut(cut.position, cut.clients_offset, era, cut.topic_id.hex(), is_late)
-        before = self.cuts.get(key, [])
-        self.cuts[key] = followed_by(told, before, is_again=is_again)
-        if is_late or self.cuts[key] != before:
-            self.version += 1
-
-    def _is_untold(self, key: CutKey, node: str) -> bool:
-        """Return whether a source has told nothing since ledger records of its node were lost."""
-        return self.told_since.get(key, 0) < self.unread_cuts.get(node, 0)
-
-    def forget_era(self, place: TopicPartition, last: int) -> None:
-        """Take what a source's ledger told by later topologies as told by this one."""
-        for key, cuts in self.cuts.items():
-            if key.place == place:
-                self.cuts[key] = told_until(last, cuts)
-        self.version += 1
-
-    def rename(self, former: str, uuid: str) -> None:
-        """Take that a node calls itself otherwise: what lanes know of it they know still."""
-        self.renamed = {one: uuid for one, now in self.renamed.items() if now == former} | {
-            one: now for one, now in self.renamed.items() if now != former
-        }
-        self.renamed.pop(uuid, None)
-        self.renamed[former] = uuid
-        for key in [key for key in self.cuts if key.uuid == former]:
-            before, now = self.cuts.pop(key), key._replace(uuid=uuid)
-            self.cuts[now] = joined(before, self.cuts.get(now, ()))
-            self.told_since[now] = max(self.told_since.pop(key, 0), self.told_since.get(now, 0))
-        self.version += 1
-
     def forget_clients(self, node: str, uuid: str, at_ms: int = 0) -> None:
         """End what was asked for in a `clients` topic that was recreated; versions begin again.
 
@@ -422,50 +342,14 @@ class Interest:
             uuid: Of the node; empty if it has told none.
             at_ms: When, for people.
         """
-        self.renamed = {one: now for one, now in self.renamed.items() if now != uuid}
-        for key in [key for key in self.cuts if key.uuid == uuid]:
-            del self.cuts[key]
-            self.told_since[key] = UNTOLD
+        self.lanes.forget_versions(uuid)
         for endpoint in [one for one in self.subscriptions if one.node == node]:
             self._newest.pop(endpoint, None)
             for one in self.subscriptions[endpoint]:
                 one.is_certified = False
                 if one.removed is None:
                     self._take_off(endpoint, one, one.added + 1, at_ms)
-        self.version += 1
-
-    def position(
-        self, place: TopicPartition, uuid: str, version: int, era: int = OF_THE_FILE
-    ) -> int | None:
-        """Return where routing at a source partition began to know a version, if it does.
-
-        Args:
-            place: The partition.
-            uuid: Whose version.
-            version: What must be known.
-            era: What the ledger told by a former topology does not count.
-        """
-        found = cut_that_knows(self.cuts.get(CutKey(place, uuid), ()), version, era)
-        return None if found is None else found.position
-
-    def unknown_below(self, key: CutKey, node: str, version: int, era: int = OF_THE_FILE) -> float:
-        """Return below which offset nobody can tell whether a source knew a version.
-
-        That is where records of its ledger were gone before they were read, up to the first cut
-        that is there: a lane tells of all subscriptions once a day, and each of them once besides.
-
-        Args:
-            key: The source, and whose version.
-            node: Which reads the source.
-            version: What must be known.
-            era: What the ledger told by a former topology does not count.
-        """
-        if not (self.unread_cuts or self.told_since):
-            return 0
-        found = cut_that_knows(self.cuts.get(key, ()), version, era)
-        if found is not None:
-            return found.position if found.is_late else 0
-        return inf if self._is_untold(key, node) else 0
+        self.changes += 1
 
     def may_move(self, member: EndpointKey) -> bool:
         """Return whether messages may be moved to an endpoint, or from a node if its name is empty.
@@ -496,7 +380,7 @@ class Interest:
         """
         asked = self.subscriptions.get(endpoint, ())
         newest = max((one.added for one in asked if one.removed is None), default=-1)
-        return 0 if newest < 0 else self.position(place, uuid, newest, era)
+        return 0 if newest < 0 else self.lanes.position(place, uuid, newest, era)
 
     def certified(self) -> Iterator[EndpointKey]:
         """Yield the endpoints that certificates speak of, sorted."""
@@ -554,34 +438,6 @@ class Interest:
                         known = subscription.lacked.get(place, -1)
                         subscription.lacked[place] = max(last, known)
 
-    def unknown_ends(
-        self, uuids: Mapping[str, str], reader_of: Callable[[str], str]
-    ) -> Sequence[EndKey]:
-        """Return what must be read of outboxes to know where subscriptions ended.
-
-        Answers that no subscription asks for any more are forgotten.
-
-        Args:
-            uuids: Node -> uuid.
-            reader_of: Topic -> the node that reads it as an outbox; empty for other topics.
-        """
-        found: dict[EndKey, None] = {}
-        for endpoint, subscriptions in self.subscriptions.items():
-            uuid = uuids.get(endpoint.node)
-            removed = [one.removed for one in subscriptions if one.removed is not None]
-            ways = [
-                key.place
-                for key in (self.cuts if removed else ())
-                if key.uuid == uuid and reader_of(key.place.topic) == endpoint.node
-            ]
-            for way in ways:
-                for version in removed:
-                    position = self.position(way, uuid or "", version)
-                    if position is not None:
-                        found[EndKey(way, position)] = None
-        self.ends = {key: last for key, last in self.ends.items() if key in found}
-        return sorted(key for key in found if key not in self.ends)
-
     @property
     def is_full(self) -> bool:
         """Whether enough has changed that needless things are to be forgotten."""
@@ -617,11 +473,7 @@ class Interest:
                 asked[subscription.added] = None
                 if subscription.removed is not None:
                     asked[subscription.removed] = None
-        for key, cuts in self.cuts.items():
-            asked = versions.get(key.uuid, {})
-            self.cuts[key] = answering(cuts, asked, eras_of(key.place), read_of(key.uuid))
-            if any(one.is_late for one in self.cuts[key]):
-                self.told_since.setdefault(key, 0)
+        self.lanes.keep(versions, eras_of, read_of)
 
     def _forget_ended(self, endpoint: EndpointKey, claimed: ClaimedFilters) -> None:
         self._newest.pop(endpoint, None)
@@ -642,17 +494,17 @@ class Interest:
         if not self.subscriptions[endpoint]:
             del self.subscriptions[endpoint]
 
+    def ended_versions(self) -> Mapping[str, Sequence[int]]:
+        """Return the versions with which subscriptions of each node have ended."""
+        found: dict[str, dict[int, None]] = {}
+        for endpoint, subscriptions in self.subscriptions.items():
+            for one in subscriptions:
+                if one.removed is not None:
+                    found.setdefault(endpoint.node, {})[one.removed] = None
+        return {node: tuple(versions) for node, versions in found.items()}
+
     def named(self) -> Iterator[str]:
         """Yield the filters of all subscriptions."""
         for subscriptions in self.subscriptions.values():
             for one in subscriptions:
                 yield one.filter
-
-    def forget_recreated(self, outbox: TopicPartition) -> None:
-        """Forget what an outbox held that was recreated."""
-        self.ends = {key: last for key, last in self.ends.items() if key.outbox != outbox}
-
-    def ended(self, key: EndKey, last: dict[SourceKey, int]) -> None:
-        """Take what was read of an outbox: last origin offset per source below the position."""
-        self.ends[key] = last
-        self.version += 1

@@ -119,7 +119,7 @@ class NeedlessCopies:
                 continue
             if place is None or uuid is None or row.generation:
                 return True
-            known_from = interest.position(place, uuid, offset)
+            known_from = interest.lanes.position(place, uuid, offset)
             if known_from is None or row.newest < known_from:
                 return True
         return False

@@ -15,7 +15,8 @@ from mesh.model.frames import MessageClass
 from streaming.audits.claims import Claim, Span, unproven
 from streaming.audits.cuts import CutKey
 from streaming.audits.eras import OF_THE_FILE, Stretch
-from streaming.audits.interest import EndKey, EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.queues import EVERYWHERE, SHARED
 from streaming.audits.subscriptions import EVERYTHING, JudgedSubscription
 from streaming.tables.rows import SourceKey, TopicPartition
@@ -186,7 +187,7 @@ class Spans:
     def _unknown_below(
         self, way: TopicPartition, node: str, version: int, era: int = OF_THE_FILE
     ) -> float:
-        return self.interest.unknown_below(CutKey(way, self.uuid), node, version, era)
+        return self.interest.lanes.unknown_below(CutKey(way, self.uuid), node, version, era)
 
     def until(self, subscription: JudgedSubscription) -> int | None:
         """Return the last offset that may still come to a subscription that has ended.
@@ -205,10 +206,10 @@ class Spans:
         return max(forgotten - 1, *told)
 
     def _begin(self, subscription: JudgedSubscription, stretch: Stretch) -> int | None:
-        return self.interest.position(self.place, self.uuid, subscription.added, stretch.era)
+        return self.interest.lanes.position(self.place, self.uuid, subscription.added, stretch.era)
 
     def _position(self, version: int) -> int | None:
-        return self.interest.position(self.place, self.uuid, version)
+        return self.interest.lanes.position(self.place, self.uuid, version)
 
     def _limit(self, removed: int, stretch: Stretch) -> int | None:
         """Return the last offset that can be owed to a subscription that has ended, if any.
@@ -227,10 +228,10 @@ class Spans:
 
         None as long as that is not known: -1 where none did.
         """
-        position = self.interest.position(way, self.uuid, removed)
+        position = self.interest.lanes.position(way, self.uuid, removed)
         if position is None:
             return None
         if way == self.place:
             return position - 1
-        end = self.interest.ends.get(EndKey(way, position))
+        end = self.interest.lanes.ends.get(EndKey(way, position))
         return None if end is None else end.get(self.source, -1)

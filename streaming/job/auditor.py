@@ -322,7 +322,7 @@ class Auditor:
         topic = place_of(self.topology.prefix, place.topic)
         if topic.kind == LEDGER:
             self.state.accounts.forget(topic.node)
-            self.state.interest.lose_cuts(topic.node)
+            self.state.interest.lanes.lose_cuts(topic.node)
         elif topic.kind == INGRESS and topic.letter == GUARANTEED:
             self.state.certifier.blocks.skip(place, last)
 

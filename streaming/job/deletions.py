@@ -141,10 +141,10 @@ class Deletions:
             state.minutes.lose(kafka)
         if topic.kind == LEDGER:
             state.accounts.forget(topic.node)
-            state.interest.lose_cuts(topic.node)
+            state.interest.lanes.lose_cuts(topic.node)
         elif topic.kind == ENDPOINT:
             state.consumed.lose(place, first, last)
-            state.interest.version += 1
+            state.interest.changes += 1
         elif topic.letter == GUARANTEED:
             state.register.add(deleted(self.sources.prefix, place, first, last))
             if topic.kind == INGRESS:
@@ -200,7 +200,7 @@ class Deletions:
         for finding in state.consumed.bound(ends):
             if finding.endpoint in map(str, promised):
                 state.register.add(finding)
-        state.interest.version += 1
+        state.interest.changes += 1
 
 
 def _is_missed(topic: TopicPlace) -> bool:

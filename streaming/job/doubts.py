@@ -73,7 +73,8 @@ class Doubts:
     def find_ends(self) -> None:
         """Read where unsubscribes took effect, if some did."""
         interest, read = self.state.interest, self.state.read
-        unknown = interest.unknown_ends(self.state.names.uuids, self._reader_of)
+        ended, uuids = interest.ended_versions(), self.state.names.uuids
+        unknown = interest.lanes.unknown_ends(ended, uuids, self._reader_of)
         # A cut tells a position; one that nobody has read up to yet may be beyond any log.
         reached = [key for key in unknown if key.position <= read.get(key.outbox, 0)]
         keys = [key for key in reached if self.rereader.sources.can_read([key.outbox])]
@@ -84,7 +85,7 @@ class Doubts:
         except TransportUnavailableError:
             return  # they are asked for again
         for key, last in zip(keys, answers, strict=True):
-            interest.ended(key, dict(last))
+            interest.lanes.ended(key, dict(last))
 
     def _reader_of(self, topic: str) -> str:
         place = place_of(self.prefix, topic)

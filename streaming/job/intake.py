@@ -88,7 +88,7 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         _take_ledger(state, place_of(prefix, row.place.topic).node, row, now_s)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
-    state.interest.version += state.consumed.deliver(batch.deliveries, state.names)
+    state.interest.changes += state.consumed.deliver(batch.deliveries, state.names)
     state.unwanted.absorb(batch.unwanted, now_s)
     if batch.small:
         state.unwanted.excuse(state.interest)
@@ -140,7 +140,7 @@ def _take_progress(state: State, place: TopicPlace, row: SmallRow) -> None:
     if _names_places(state, row, [fact.at.topic]):
         is_beside = isinstance(fact, Held) and _is_beside(state, place, row)
         is_news = state.progress.read(place.node, fact, is_beside=is_beside)
-        state.interest.version += is_news
+        state.interest.changes += is_news
 
 
 def _take_of_node(state: State, place: TopicPlace, row: SmallRow, now_s: float) -> None:
@@ -156,7 +156,7 @@ def _take_of_node(state: State, place: TopicPlace, row: SmallRow, now_s: float) 
             if is_own and _names_places(state, row, topics, place.node):
                 former = state.names.learn(identity)
                 if former is not None:
-                    state.interest.rename(former, identity.uuid)
+                    state.interest.lanes.rename(former, identity.uuid)
         case HeartbeatKey():
             heartbeat = decode_heartbeat(row.value)
             state.splits.beat(place.node, heartbeat, now_s)
@@ -164,7 +164,7 @@ def _take_of_node(state: State, place: TopicPlace, row: SmallRow, now_s: float) 
         case StopKey():
             stop = decode_stop(row.value)
             if _names_places(state, row, [stop.topic]):
-                state.interest.version += state.progress.generations.stop(stop)
+                state.interest.changes += state.progress.generations.stop(stop)
                 state.register.add(_stop_finding(state.eras.prefix, place.node, stop))
         case SubscribedKey() | AdvertKey() | MarkKey() | LinksKey():
             pass  # interest is audited by what clients asked for and by cuts
@@ -248,11 +248,11 @@ def _take_ledger(state: State, node: str, row: SmallRow, now_s: float) -> None:
         if cut.uuid == CHANGE:
             record = records(row.place, row.offset, row.offset)
             if state.eras.cut(cut, record, now_s, is_again=is_again):
-                state.interest.version += 1
+                state.interest.changes += 1
                 _judge_ways_again(state)
         else:
             era = state.eras.numbers_of(place)[-1]
-            state.interest.cut(cut, era, node=node, is_again=is_again)
+            state.interest.lanes.cut(cut, era, node=node, is_again=is_again)
     state.links.ledger(ledger)
     state.accounts.ledger(node, ledger)
     state.certifier.blocks.tell_times(ledger, row.at_ms)
@@ -321,7 +321,7 @@ def _take_config(state: State, row: SmallRow, now_s: float, read_s: float) -> No
         is_news = state.eras.changed(decode_change(row.value), now_s)
     if not is_news:
         return
-    state.interest.version += 1
+    state.interest.changes += 1
     state.splits.follow(state.eras.linked())
     # What came before its topology was read is judged again. A fault that was found before it was
     # written stays one, though there is such a link now: what was read tells, and no clock.

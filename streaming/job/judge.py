@@ -85,7 +85,7 @@ class Judge:
         state = self.state
         for place, finding in state.eras.invented(seen_s):
             state.register.add(finding)
-            state.interest.forget_era(place, state.eras.numbers_of(place)[-1])
+            state.interest.lanes.forget_era(place, state.eras.numbers_of(place)[-1])
         self._add(state.certifier.blocks.unplaced.forged(state.eras.prefix, seen_s))
         self._add(
             state.excuses.judge(state.interest, state.progress.generations, state.names, seen_s)

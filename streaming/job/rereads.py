@@ -17,7 +17,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.wire.keys import parse_subscription_key
 from streaming.audits.cases import Case, CaseOutcome
-from streaming.audits.interest import EndKey
+from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion

@@ -147,11 +147,11 @@ class State:
         self.certifier.blocks.forget_recreated(place, unread)
         self.chains.forget_recreated(place)
         self.progress.forget_recreated(place, topic_id)
-        self.interest.forget_recreated(place)
+        self.interest.lanes.forget_recreated(place)
         self._forget_order([place])
         topic = place_of(self.eras.prefix, place.topic)
         if topic.kind == LEDGER:
-            self.interest.lose_cuts(topic.node)
+            self.interest.lanes.lose_cuts(topic.node)
         elif topic.kind == CLIENTS:
             self.names.told.pop(topic.node, None)
             uuid = self.names.uuids.get(topic.node, "")

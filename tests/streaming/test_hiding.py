@@ -333,7 +333,7 @@ def test_a_lane_tells_of_what_it_reads_alone(bench, plant):
     plant.cut("b", "a.in.g", 10**6, "c", version)
     plant.carry(5, [])
     assert found(bench) == [("unexpected", "", 0, 0)]
-    assert not bench.auditor.state.interest.cuts
+    assert not bench.auditor.state.interest.lanes.cuts
 
 
 def test_an_account_that_nobody_can_read_is_told(bench, plant):

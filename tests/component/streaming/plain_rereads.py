@@ -16,7 +16,7 @@ from mesh.model.topics import TopicNames
 from mesh.wire.frames import decode_value
 from mesh.wire.keys import parse_subscription_key
 from streaming.audits.cases import Case, CaseOutcome
-from streaming.audits.interest import EndKey
+from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion

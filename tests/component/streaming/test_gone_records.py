@@ -148,7 +148,7 @@ def test_what_ended_is_known_as_long_as_its_kafka_cluster_is_not_read(
     bench.take("mesh.c.ep.s1")
     interest, sources = bench.auditor.state.interest, bench.auditor.sources
     sources.unread["k2"] = "nobody answers"
-    interest.version += PRUNE_EVERY
+    interest.changes += PRUNE_EVERY
     bench.wait(3)
     assert not interest.is_full
     del sources.unread["k2"]

@@ -73,7 +73,7 @@ def audited(mesh: Mesh) -> list[Finding]:
                 state.interest.subscribe(key, filter_, decode_subscription(value), offset)
         for record in records(mesh, node, names.ledger(node)):
             for cut in decode_ledger(record.value() or b"").cuts:
-                state.interest.cut(cut)
+                state.interest.lanes.cut(cut)
     state.needless.is_open = True
     for link in mesh.topology.links:
         for sender, receiver in (link.ends, link.ends[::-1]):

@@ -58,7 +58,7 @@ class Table:
         )
 
     def cut(self, position: int, offset: int = 0) -> None:
-        self.world.interest.cut(Cut(PLACE.topic, b"", 0, position, "u", offset))
+        self.world.interest.lanes.cut(Cut(PLACE.topic, b"", 0, position, "u", offset))
 
     def publish(self, *offsets: int, subject: str | None = "acme/x") -> None:
         block = offsets[0] // 4096

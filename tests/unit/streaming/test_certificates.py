@@ -337,7 +337,7 @@ def test_what_was_missing_is_taken_back_where_nothing_had_to_come(table):
     interest.unsubscribe(ENDPOINT, "acme/>", 1)
     table.world.names.uuids["b"] = "v"
     table.world.eras = eras
-    interest.cut(Cut(PLACE.topic, b"", 0, 0, "v", 0))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "v", 0))
     table.publish(0, 1)
     table.pass_to(2)
     table.judge(outcome=CaseOutcome(2, 0, missing=2, missing_offsets=(0, 1)))
@@ -345,7 +345,7 @@ def test_what_was_missing_is_taken_back_where_nothing_had_to_come(table):
     assert table.issued() == [(2, 0, False, True)]
     eras.cut(Cut(PLACE.topic, bytes(16), 0, 0, CHANGE, 1))
     assert eras.configured(1, published_text(apart), 0.0)
-    interest.version += 1
+    interest.changes += 1
     table.judge()
     assert table.world.register.findings == {}
     assert table.issued() == [(0, 0, True, True)]
@@ -545,7 +545,7 @@ def test_once_a_generation_is_told_of_its_copies_are_read_and_certified(table):
     assert table.issued() == []
     stop = Stop(PLACE.topic, 0, b"\xaa", "truncated", 1, 3)
     assert table.world.progress.generations.stop(stop)
-    table.world.interest.version += 1
+    table.world.interest.changes += 1
     (case,) = table.judge(3.0, CaseOutcome(3, 3))
     assert case.generations == ((0, 0), (1, 1))
     assert table.issued() == [(3, 3, True, True)]

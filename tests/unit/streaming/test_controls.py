@@ -41,7 +41,7 @@ def claims(subscription: Subscription, *, node: str = "c", filter_: str = ">") -
     interest = Interest()
     endpoint = EndpointKey(node, "s")
     interest.subscribe(endpoint, filter_, subscription, 0)
-    interest.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
     return list(
         claims_on(
             interest,

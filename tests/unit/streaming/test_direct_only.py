@@ -37,7 +37,7 @@ def claims(node: str, letter: str = "g") -> list[Claim]:
     place = TopicPartition(f"mesh.a.in.{letter}", 0)
     interest, endpoint = Interest(), EndpointKey(node, "s")
     interest.subscribe(endpoint, ">", Subscription(), 0)
-    interest.cut(Cut(place.topic, b"", 0, 5, "u", 0))
+    interest.lanes.cut(Cut(place.topic, b"", 0, 5, "u", 0))
     return list(
         claims_on(
             interest,

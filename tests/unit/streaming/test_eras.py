@@ -174,7 +174,7 @@ def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> N
     interest = Interest()
     interest.subscribe(EndpointKey("d", "s"), ">", Subscription(), 0)
     for position, era in ((3, 1), (15, 2), (25, 3), (26, 3)):
-        interest.cut(cut("u", position, 0), era)
+        interest.lanes.cut(cut("u", position, 0), era)
     claims = claims_on(
         interest,
         EndpointKey("d", "s"),
@@ -214,7 +214,7 @@ def test_what_a_forgotten_topology_may_have_kept_back_is_not_owed() -> None:
     interest, endpoint = Interest(), EndpointKey("d", "s")
     interest.subscribe(endpoint, "acme/>", Subscription(), 0)
     for position, era in ((0, -1), (30, 5)):
-        interest.cut(cut("u", position, 0), era)
+        interest.lanes.cut(cut("u", position, 0), era)
     claims = claims_on(
         interest,
         endpoint,
@@ -263,7 +263,7 @@ def test_what_own_clients_ask_for_no_change_has_lanes_forget() -> None:
     made.cut(cut(CHANGE, 0, 2))
     interest, endpoint = Interest(), EndpointKey("a", "s")
     interest.subscribe(endpoint, "acme/>", Subscription(), 0)
-    interest.cut(cut("u", 0, 0))
+    interest.lanes.cut(cut("u", 0, 0))
     (claim,) = claims_on(
         interest,
         endpoint,
@@ -570,7 +570,7 @@ def test_a_topology_that_nobody_has_put_in_force_counts_for_nothing(state: State
     assert finding.evidence == ("mesh.a.ledger/0@7",)
     assert state.interest.version > version
     assert state.eras.stretches(PLACE, "a", "d") == [Stretch()]
-    assert [one.era for one in state.interest.cuts[CutKey(PLACE, "u")]] == [OF_THE_FILE]
+    assert [one.era for one in state.interest.lanes.cuts[CutKey(PLACE, "u")]] == [OF_THE_FILE]
     change = told(Change(2, Stage.RUN, published_text(WITHOUT)))
     true = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 9, 2),)))
     take(state, Batch(small=[change], ledgers=[replace(ledger, value=true)]), 200.0)

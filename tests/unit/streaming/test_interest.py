@@ -16,7 +16,8 @@ from mesh.model.state import Cut
 from mesh.node.queues import OwnQueues
 from mesh.node.subscriptions import OwnSubscriptions
 from streaming.audits.claims import Claim, Level, Span
-from streaming.audits.interest import EndKey, EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.names import Names
 from streaming.audits.queues import QueueRules
 from streaming.audits.spans import claims_on
@@ -30,7 +31,7 @@ WAY = TopicPartition("mesh.b.to.c.g", 0)
 
 
 def cut(interest: Interest, place: TopicPartition, position: int, offset: int) -> None:
-    interest.cut(Cut(place.topic, b"", place.partition, position, "u", offset))
+    interest.lanes.cut(Cut(place.topic, b"", place.partition, position, "u", offset))
 
 
 def spans(interest: Interest, *, is_local: bool = False) -> list[Span | None]:
@@ -61,8 +62,11 @@ def test_must_ends_with_the_last_message_routed_before_the_unsubscribe(interest)
     interest.unsubscribe(ENDPOINT, "acme/>", 6)
     assert spans(interest) == [None]
     cut(interest, WAY, 3, 6)
-    assert interest.unknown_ends({"c": "u"}, lambda topic: topic.split(".")[3]) == [EndKey(WAY, 3)]
-    interest.ended(EndKey(WAY, 3), {SOURCE: 41})
+    assert interest.ended_versions() == {"c": (6,)}
+    ended, uuids = interest.ended_versions(), {"c": "u"}
+    asked = interest.lanes.unknown_ends(ended, uuids, lambda topic: topic.split(".")[3])
+    assert asked == [EndKey(WAY, 3)]
+    interest.lanes.ended(EndKey(WAY, 3), {SOURCE: 41})
     assert spans(interest) == [Span(0, 41)]
     cut(interest, PLACE, 30, 6)
     assert spans(interest) == [Span(0, 29)]
@@ -79,7 +83,7 @@ def test_a_subscription_that_no_cut_ever_knew_alone_is_never_a_must(interest):
     interest.unsubscribe(ENDPOINT, "acme/>", 6)
     cut(interest, PLACE, 4, 6)
     cut(interest, WAY, 2, 6)
-    interest.ended(EndKey(WAY, 2), {SOURCE: 9})
+    interest.lanes.ended(EndKey(WAY, 2), {SOURCE: 9})
     assert spans(interest) == [None]
 
 
@@ -261,17 +265,17 @@ def test_what_is_in_force_hangs_on_no_order_and_is_what_nodes_have(
 def test_a_node_that_calls_itself_otherwise_is_owed_what_it_was_owed(interest):
     """Its `control` topic was lost, say, and `clients` was not. Spec: K4, K25."""
     cut(interest, PLACE, 10, 5)
-    interest.rename("u", "v")
-    interest.cut(Cut(PLACE.topic, b"", 0, 30, "v", 5))
+    interest.lanes.rename("u", "v")
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 30, "v", 5))
     interest.subscribe(ENDPOINT, "other/>", Subscription(), 6)
-    interest.cut(Cut(PLACE.topic, b"", 0, 40, "v", 6))
-    interest.cut(Cut(PLACE.topic, b"", 0, 50, "u", 8))  # of a lane that has not heard yet
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 40, "v", 6))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 50, "u", 8))  # of a lane that has not heard yet
     claims = claims_on(
         interest, ENDPOINT, "v", PLACE, SOURCE, is_local=False, carriers=lambda *_: [WAY]
     )
     assert [claim.span for claim in claims] == [Span(10), Span(40)]
-    assert interest.position(PLACE, "v", 8) == 50
-    interest.rename("v", "u")
+    assert interest.lanes.position(PLACE, "v", 8) == 50
+    interest.lanes.rename("v", "u")
     assert spans(interest) == [Span(10), Span(40)]
 
 
@@ -289,12 +293,12 @@ def claims(interest: Interest) -> list[tuple[Span | None, bool, int | None]]:
 def told(interest: Interest, place: TopicPartition, position: int, offset: int) -> None:
     """Have the node that reads a source tell in its ledger what it knows of c."""
     node = "a" if place == PLACE else "c"
-    interest.cut(Cut(place.topic, b"", place.partition, position, "u", offset), node=node)
+    interest.lanes.cut(Cut(place.topic, b"", place.partition, position, "u", offset), node=node)
 
 
 def test_what_a_ledger_told_that_is_gone_is_not_taken_for_nothing(interest):
     """Two weeks without a change: whoever began to read then held all to be owed to nobody."""
-    interest.lose_cuts("a")
+    interest.lanes.lose_cuts("a")
     assert claims(interest) == [(None, True, None)]
     told(interest, PLACE, 20, 7)
     assert claims(interest) == [(Span(20), False, None), (None, True, 19)]
@@ -306,7 +310,7 @@ def test_what_a_ledger_told_that_is_gone_is_not_taken_for_nothing(interest):
 
 def test_what_was_known_before_a_ledger_lost_records_is_known(interest):
     told(interest, PLACE, 20, 7)
-    interest.lose_cuts("a")
+    interest.lanes.lose_cuts("a")
     assert claims(interest) == [(Span(20), False, None)]
     interest.subscribe(ENDPOINT, "other/>", Subscription(), 9)
     assert claims(interest)[1:] == [(None, True, None)]
@@ -318,13 +322,13 @@ def test_where_an_end_was_told_in_a_ledger_that_is_gone_nobody_can_tell(interest
     """Nothing is owed from there on where the origin's lane knew of it."""
     told(interest, PLACE, 0, 5)
     interest.unsubscribe(ENDPOINT, "acme/>", 6)
-    interest.lose_cuts("c")
+    interest.lanes.lose_cuts("c")
     assert claims(interest) == [(None, True, None)]
     told(interest, PLACE, 30, 6)
     assert claims(interest) == [(None, False, None), (None, True, 29)]
     assert not any(one.undecided for one in claimed(interest)), "it may never be told"
     told(interest, WAY, 3, 6)
-    interest.ended(EndKey(WAY, 3), {SOURCE: 41})
+    interest.lanes.ended(EndKey(WAY, 3), {SOURCE: 41})
     assert [one[1] for one in claims(interest)] == [False, True]
 
 
@@ -356,12 +360,12 @@ def test_after_a_truncation_a_lane_knows_what_it_knew_of_offsets_that_come_again
     """Messages below the former cut used to be owed to nobody, as were later versions."""
     cut(interest, PLACE, 80, 7)
     back = Cut(PLACE.topic, b"", 0, 50, "u", 7)
-    interest.cut(back)
+    interest.lanes.cut(back)
     assert spans(interest) == [Span(80)], "lanes do not go back"
-    interest.cut(back, is_again=True)
+    interest.lanes.cut(back, is_again=True)
     assert spans(interest) == [Span(50)]
     interest.subscribe(ENDPOINT, "other/>", Subscription(), 9)
-    interest.cut(replace(back, position=60, clients_offset=9), is_again=True)
+    interest.lanes.cut(replace(back, position=60, clients_offset=9), is_again=True)
     assert spans(interest) == [Span(50), Span(60)]
 
 
@@ -440,7 +444,7 @@ def test_a_long_life_of_changes_leaves_little_behind():
             interest.unsubscribe(ENDPOINT, "acme/>", offset + 1)
         interest.prune({"c": "u"})
     assert len(interest.subscriptions[ENDPOINT]) < 500
-    assert sum(map(len, interest.cuts.values())) < 1000
+    assert sum(map(len, interest.lanes.cuts.values())) < 1000
     assert spans(interest)[-1] == Span(19_990)
 
 
@@ -450,7 +454,7 @@ def test_what_lanes_knew_of_subscriptions_that_are_read_late_is_kept():
     for version in range(1100):
         cut(interest, PLACE, 10 * version, version)
         interest.prune({"c": "u"}, read_of=lambda _: 0)
-    assert sum(map(len, interest.cuts.values())) < 300
+    assert sum(map(len, interest.lanes.cuts.values())) < 300
     interest.subscribe(ENDPOINT, "acme/>", Subscription(), 950)
     assert claims(interest) == [(Span(9500), False, None)]
     interest.unsubscribe(ENDPOINT, "acme/>", 1100)

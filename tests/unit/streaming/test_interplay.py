@@ -33,7 +33,7 @@ def claimed(phase: Phase, interest: Interest, message: Publish) -> tuple[set[str
     eras = Eras.of(phase.topology)
     known = [way.nodes[-1] for way in naive_ways(phase.topology, message.node)]
     for node in (message.node, *known):  # nobody else's address comes here
-        interest.cut(Cut(place.topic, b"", 0, 0, node, len(phase.wishes)))
+        interest.lanes.cut(Cut(place.topic, b"", 0, 0, node, len(phase.wishes)))
     endpoints = {one: (one,) for one in interest.certified()} | dict(interest.shared())
     must, may = set[str](), set[str]()
     for endpoint, members in endpoints.items():

@@ -21,7 +21,8 @@ from mesh.wire.keys import RepairKey
 from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Finding, records
-from streaming.audits.interest import EndKey, EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.minutes import Crossed, LinkHour
 from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.config import QUERY_VERSION, settings_of
@@ -79,8 +80,8 @@ def state(topology: Topology) -> State:
     made.interest.subscribe(EndpointKey("a", "s"), "x/>", Subscription(), 3)
     made.interest.subscribe(EndpointKey("a", "s"), "z", Subscription(), 4, 1000)
     made.interest.unsubscribe(EndpointKey("a", "s"), "z", 5, 2000)
-    made.interest.ended(EndKey(PLACE, 4), {SourceKey("aa", 1): 9})
-    made.interest.cuts = {}
+    made.interest.lanes.ended(EndKey(PLACE, 4), {SourceKey("aa", 1): 9})
+    made.interest.lanes.cuts = {}
     made.chains.heads[ChainKey(PLACE, SourceKey("aa", 1))] = ChainHead(4, 5)
     made.register.now_ms, made.register.run = 5000, "r1"
     evidence = (records("mesh.a.to.in.g/0", 3, 4),)

@@ -57,7 +57,7 @@ def test_what_a_join_does_not_select_is_claimed_by_nobody_behind_it() -> None:
     """Spec: K31."""
     interest = Interest()
     interest.subscribe(EndpointKey("a", "s"), ">", Subscription(), 0)
-    interest.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
     claims = claims_on(
         interest,
         EndpointKey("a", "s"),

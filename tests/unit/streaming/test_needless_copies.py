@@ -90,9 +90,9 @@ def test_of_a_filter_that_was_left_the_origins_cut_tells_from_when_on() -> None:
     """Before it, or as long as it is not known, the copy was asked for. Spec: K25."""
     left = Interest()
     assert judged(left, row("acme/x"), c=9) == []
-    left.cut(Cut("mesh.a.in.g", b"", 0, 5, "uuid-c", 8))
+    left.lanes.cut(Cut("mesh.a.in.g", b"", 0, 5, "uuid-c", 8))
     assert judged(left, row("acme/x"), c=9) == []
-    left.cut(Cut("mesh.a.in.g", b"", 0, 6, "uuid-c", 9))
+    left.lanes.cut(Cut("mesh.a.in.g", b"", 0, 6, "uuid-c", 9))
     assert judged(left, row("acme/x", newest=5), c=9) == []
     assert len(judged(left, row("acme/x", newest=6), c=9)) == 1
     assert len(judged(left, row("acme/x", newest=6), c=3, d=4)) == 0

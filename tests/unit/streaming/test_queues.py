@@ -126,7 +126,7 @@ class Shared(Table):
         interest = self.world.interest = Interest(queues=RULES)
         for node, uuid in (("a", "u"), ("b", "v")):
             interest.subscribe(EndpointKey(node, "work"), "acme/>", queue(), 0)
-            interest.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
+            interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
         self.world.carriers = lambda *_: [TopicPartition("mesh.a.to.b.g", 0)]
 
     def give(self, node: str, *offsets: int, name: str = "work", is_moved: bool = False) -> None:
@@ -194,7 +194,7 @@ def apart() -> Shared:
     interest = table.world.interest = Interest(queues=RULES)
     for node, filter_, uuid in (("a", "acme/>", "u"), ("b", "other/>", "v")):
         interest.subscribe(EndpointKey(node, "work"), filter_, queue(), 0)
-        interest.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
+        interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
     return table
 
 
@@ -276,7 +276,7 @@ def test_a_member_is_owed_nothing_alone_while_another_may_get_what_it_asks_for()
     for rules in (EACH_GETS, RULES):
         interest.follow(rules, is_change=True)
     interest.subscribe(EndpointKey("b", "work"), "acme/>", queue(), 7)
-    interest.cut(Cut(PLACE.topic, b"", 0, 0, "v", 7))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "v", 7))
     table.publish(0, 1)
     table.give("a", 1)
     table.give("b", 0)
@@ -292,7 +292,7 @@ def test_what_came_to_the_proxy_of_a_queue_with_a_home_is_unexpected():
     interest = table.world.interest = Interest(queues=RULES)
     for node, uuid in (("a", "u"), ("b", "v")):
         interest.subscribe(EndpointKey(node, "orders"), "acme/>", queue("home"), 0)
-        interest.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
+        interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, uuid, 0))
     table.publish(0, 1)
     table.give("a", 0, 1, name="orders")
     table.pass_to(2)
@@ -351,7 +351,7 @@ def test_who_subscribed_by_another_policy_is_promised_nothing_by_this_one(known,
     """All is read after the change, and of the former topology nothing may be left. Spec: K31."""
     eras, interest = read_after(*known)
     a = work(interest, "a")
-    interest.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
     if removed is not None:
         interest.unsubscribe(a, "acme/>", removed)
     version = interest.version
@@ -366,12 +366,12 @@ def test_a_policy_that_was_another_for_a_while_promises_nothing():
     """By the first and the last topology the queue is the same. Spec: K29, K31."""
     eras, interest = read_after((1, SECOND), (2, FIRST), (3, SECOND))
     a = work(interest, "a")
-    interest.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
     eras.cut(Cut(PLACE.topic, b"", 0, 7, CHANGE, 3))
     assert interest.doubt({"a": "u"}, eras.rules_between) == [a]
     again = EndpointKey("a", "work")
     interest.subscribe(again, "acme/>", queue(), 1)
-    interest.cut(Cut(PLACE.topic, b"", 0, 8, "u", 1), eras.numbers_of(PLACE)[-1])
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 8, "u", 1), eras.numbers_of(PLACE)[-1])
     assert interest.doubt({"a": "u"}, eras.rules_between) == []
     assert list(interest.certified()) == [again]
 
@@ -381,9 +381,9 @@ def test_who_had_left_before_a_change_was_promised_what_the_former_policy_says()
     eras, _ = read_after((1, FIRST), (2, SECOND))
     interest = Interest(queues=QueueRules.of(FIRST))
     a = work(interest, "a")
-    interest.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
     interest.unsubscribe(a, "acme/>", 1)
-    interest.cut(Cut(PLACE.topic, b"", 0, 3, "u", 1))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 3, "u", 1))
     interest.follow(QueueRules.of(SECOND), is_change=True)
     assert interest.doubt({"a": "u"}, eras.rules_between) == []
     claims = claims_on(interest, a, "u", PLACE, SOURCE, is_local=True, carriers=lambda *_: [])
@@ -399,12 +399,12 @@ def test_who_subscribed_by_this_policy_is_promised_what_it_says():
     interest.subscribe(EndpointKey("a", "s1"), "acme/>", Subscription(), 0)
     for uuid in "uw":
         cut = Cut(PLACE.topic, b"", 0, 5, uuid, 0)
-        interest.cut(cut, eras.numbers_of(PLACE)[-1])
+        interest.lanes.cut(cut, eras.numbers_of(PLACE)[-1])
     assert interest.doubt({"a": "u", "c": "w"}, eras.rules_between) == []
     assert {a, c, every} < {*interest.certified()}
     fresh = Interest(queues=QueueRules.of(SECOND))
     fresh.subscribe(every, "acme/>", queue(), 0)
-    fresh.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
+    fresh.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "u", 0))
     assert fresh.doubt({"a": "u"}, eras.rules_between) == []
 
 
@@ -459,7 +459,7 @@ def test_copies_of_before_a_change_are_no_duplicates_of_a_queue_that_is_shared_s
     interest.follow(RULES, is_change=True)
     for node, uuid in (("a", "u"), ("b", "v")):
         interest.subscribe(EndpointKey(node, "work"), "acme/>", queue(), 7)
-        interest.cut(Cut(PLACE.topic, b"", 0, 3, uuid, 7))
+        interest.lanes.cut(Cut(PLACE.topic, b"", 0, 3, uuid, 7))
     assert list(interest.shared())
     table.pass_to(4)
     assert table.judge() == table.judge() == []

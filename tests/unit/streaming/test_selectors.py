@@ -94,7 +94,7 @@ def test_what_a_selector_may_refuse_is_no_must(is_sure: bool, level: Level) -> N
     """Spec: EMS-14, K31."""
     interest = Interest()
     interest.subscribe(EndpointKey("b", "s"), ">", Subscription(), 0)
-    interest.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
+    interest.lanes.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
     claims = claims_on(
         interest,
         EndpointKey("b", "s"),

@@ -150,12 +150,12 @@ def test_a_subscription_that_no_lane_takes_up_is_found(state):
 
 
 def test_one_that_a_lane_knows_is_none(state):
-    state.interest.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 3))
+    state.interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 3))
     assert look(state) == []
 
 
 def test_who_has_an_older_version_only_does_not_know_it(state):
-    state.interest.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 2))
+    state.interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 2))
     assert len(look(state)) == 1
 
 
@@ -167,7 +167,7 @@ def test_a_node_that_nobody_can_name_is_owed_something_all_the_same(state):
 
 def test_a_cut_ahead_of_all_that_its_lane_has_read_tells_nothing(state):
     """From there on, and that is never, it was owed."""
-    state.interest.cut(Cut(PLACE.topic, b"", 0, 10**12, "uuid-b", 3))
+    state.interest.lanes.cut(Cut(PLACE.topic, b"", 0, 10**12, "uuid-b", 3))
     assert len(look(state)) == 1
     state.progress.generation_of[PLACE] = 1  # a truncated log is shorter than what cuts tell
     assert look(state) == []
@@ -176,14 +176,14 @@ def test_a_cut_ahead_of_all_that_its_lane_has_read_tells_nothing(state):
 def test_what_a_lane_knew_by_a_former_topology_it_may_have_forgotten(state):
     """A subscription that no lane takes up after a change was owed nothing, and told by nobody."""
     topology = state.eras.linked()[-1]
-    state.interest.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 3))
+    state.interest.lanes.cut(Cut(PLACE.topic, b"", 0, 0, "uuid-b", 3))
     for number, one in enumerate((topology, replace(topology, zones={}), topology)):
         state.eras.configured(number, published_text(one), 100.0)
         state.eras.cut(Cut(PLACE.topic, b"", 0, number, CHANGE, number))
     row = IngressRow(PLACE, 0, "acme/x", Digest(1, 2, 3, 4, 5), 9, 9)
     state.certifier.blocks.publish([row], 100.0)
     assert len(look(state)) == 1
-    state.interest.cut(Cut(PLACE.topic, b"", 0, 2, "uuid-b", 3), era=2)
+    state.interest.lanes.cut(Cut(PLACE.topic, b"", 0, 2, "uuid-b", 3), era=2)
     state.progress.positions[PositionKey("a", PLACE)] = 10
     assert look(state) == []
 

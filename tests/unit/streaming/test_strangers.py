@@ -90,8 +90,8 @@ def test_a_record_about_a_foreign_topic_is_told_once_and_counts_for_nothing(row:
     assert "'orders'" in finding.text
     # What looks at all that is known goes on.
     assert state.progress.held == {}
-    state.interest.unknown_ends({}, lambda topic: place_of("mesh.", topic).other)
-    assert not state.interest.cuts
+    state.interest.lanes.unknown_ends({}, {}, lambda topic: place_of("mesh.", topic).other)
+    assert not state.interest.lanes.cuts
     assert not state.names.topics
     assert not state.eras.begins
 
@@ -124,7 +124,7 @@ def test_the_same_records_about_topics_of_the_mesh_are_taken() -> None:
     assert not state.register.findings
     assert state.progress.held
     assert state.names.topics == {ID.hex(): "mesh.a.in.g"}
-    assert state.interest.cuts
+    assert state.interest.lanes.cuts
 
 
 def test_a_generation_that_no_reader_can_have_reached_is_none() -> None:
