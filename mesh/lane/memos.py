@@ -13,16 +13,16 @@ Known = dict[tuple[str, bytes | None], tuple[str, Route]]
 """Header as clients wrote it -> subject and route, since the routing last changed."""
 
 MEMO_MAX = 32_768
-PLANS_MAX = 256
+TABLES_MAX = 256
 """Subject tables remembered per arrival: each may have thousands of bytes and routes."""
 
 
 @dataclass(frozen=True, slots=True)
-class TablePlan:
+class RoutedTable:
     """What becomes of frames with one subject table that came one way.
 
     Attributes:
-        subjects: The table.
+        subjects: Its subjects.
         routes: Route of each subject of the table.
         only: The one route of all of them, or None if they part.
         delivers: Whether some of them go to an endpoint of this node.
@@ -34,22 +34,22 @@ class TablePlan:
     delivers: bool
 
 
-Plans = dict[bytes, TablePlan]
-"""Subject table as it stands in frames -> what becomes of them."""
+Tables = dict[bytes, RoutedTable]
+"""Subject table as it stands in frames -> the same with its routes."""
 
 
 @dataclass(slots=True)
 class Memos:
-    """Subjects published here, plans for frames, and headers for those it delivers to."""
+    """Subjects published here, tables of frames, and headers for those it delivers to."""
 
     _known: dict[MessageClass, Known] = field(default_factory=dict)
-    _plans: dict[tuple[Arrival, MessageClass], Plans] = field(default_factory=dict)
+    _tables: dict[tuple[Arrival, MessageClass], Tables] = field(default_factory=dict)
     _addresses: dict[str, tuple[str, bytes]] = field(default_factory=dict)
 
     def forget_routes(self) -> None:
         """Forget all that depends on the routing."""
         self._known.clear()
-        self._plans.clear()
+        self._tables.clear()
 
     def forget_subjects(self) -> None:
         """Forget which subjects published here are known."""
@@ -69,17 +69,17 @@ class Memos:
         known[SUBJECT_HEADER, raw] = found
         return found
 
-    def plans(self, arrival: Arrival, message_class: MessageClass) -> Plans:
-        """Return the plans for frames that came one way, to be added to by `remember_plan`."""
-        return self._plans.setdefault((arrival, message_class), {})
+    def tables(self, arrival: Arrival, message_class: MessageClass) -> Tables:
+        """Return the tables of frames that came one way, to be added to by `remember_table`."""
+        return self._tables.setdefault((arrival, message_class), {})
 
     @staticmethod
-    def remember_plan(plans: Plans, table: bytes, plan: TablePlan) -> TablePlan:
+    def remember_table(tables: Tables, raw: bytes, table: RoutedTable) -> RoutedTable:
         """Remember what becomes of frames with one subject table."""
-        if len(plans) >= PLANS_MAX:
-            plans.clear()
-        plans[table] = plan
-        return plan
+        if len(tables) >= TABLES_MAX:
+            tables.clear()
+        tables[raw] = table
+        return table
 
     def address(self, subject: str) -> tuple[str, bytes]:
         """Return the header that repeats a subject to those it is delivered to. Spec: K8."""

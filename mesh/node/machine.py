@@ -93,8 +93,8 @@ from mesh.model.interest_controls import ControlKind
 from mesh.model.interest_inputs import CHANGE, CLIENTS, STILL, VersionByInput, neighbour_of
 from mesh.model.link_modes import CLOSED
 from mesh.model.topology import Topology
-from mesh.node.control_repair import ControlRepair
 from mesh.node.demands import Demands
+from mesh.node.foreign_records import ForeignRecords
 from mesh.node.leader import Leader
 from mesh.node.learner import Learner
 from mesh.node.link_disabling import disable
@@ -177,7 +177,7 @@ class NodeMachine:
     _round: Round | None = None
     _round_at_ms: int = -ROUND_MS
     _now_ms: int = 0
-    _control_repair: ControlRepair = field(default_factory=ControlRepair)
+    _foreign: ForeignRecords = field(default_factory=ForeignRecords)
     _target: Topology | None = None
     _followed: Version = NEVER
     _taken_by: int | None = None
@@ -329,11 +329,11 @@ class NodeMachine:
         leader = self.leader
         match input_:
             case OwnControlCaughtUp():
-                self._control_repair.caught_up = self.probing.has_read = True
+                self._foreign.caught_up = self.probing.has_read = True
             case OwnBeatRead() if leader is not None:
-                self._control_repair.read_beat(leader, input_, self._now_ms)
+                self._foreign.read_beat(leader, input_, self._now_ms)
             case OwnAdvertRead() | OwnMarkRead() if leader is not None:
-                self._control_repair.read(leader, self.learner, input_, self._now_ms)
+                self._foreign.read(leader, self.learner, input_, self._now_ms)
             case OwnAdvertRead() | OwnMarkRead() | OwnBeatRead():
                 pass  # who leads compares it
 
@@ -366,7 +366,7 @@ class NodeMachine:
     def _follow_leadership(self, input_: LeadershipTaken | LeadershipLost) -> None:
         if isinstance(input_, LeadershipLost):
             self.leader = None
-            self._control_repair.forget()
+            self._foreign.forget()
             self.probing.follow()
             return
         self._taken_by = None  # lane 0 comes with it, and tells
@@ -398,7 +398,7 @@ class NodeMachine:
                 yield from [RestartLeadership()] if leader is not None else ()
             case OwnControlReset():
                 yield Note("control.recreated", {"of": self.node, "text": "it is written again"})
-                self._control_repair.caught_up = False
+                self._foreign.caught_up = False
                 yield from [RestartLeadership()] if leader is not None else ()
             case _:
                 assert_never(input_)
@@ -463,7 +463,7 @@ class NodeMachine:
                 yield from self.leader.remembering.look(self.learner.neighbours, lanes, now_ms)
             if self._round is None:
                 # In a round the table is ahead of what may be offered.
-                yield from self._control_repair.mend(self.leader, self.learner, now_ms)
+                yield from self._foreign.overwrite(self.leader, self.learner, now_ms)
 
     # -- changes of the topology --------------------------------------------------------------
 

@@ -140,12 +140,12 @@ def subjects_not_forgotten(patches: Patches) -> None:
     patches.wrap(owned, "cut_lane", wrapper)
 
 
-def plans_not_forgotten(patches: Patches) -> None:
+def tables_not_forgotten(patches: Patches) -> None:
     def wrapper(cut):
         def wrong(lane, in_force, cuts, now_ms):
-            plans = dict(lane.memos._plans)
+            tables = dict(lane.memos._tables)
             cut(lane, in_force, cuts, now_ms)
-            lane.memos._plans.update(plans)
+            lane.memos._tables.update(tables)
 
         return wrong
 
@@ -236,7 +236,7 @@ INTEREST_BUGS = (
     Mutation("cut-claims-too-much", "a cut names subscriptions that are not in force yet", cut_claims_too_much),
     Mutation("routes-not-forgotten", "remembered routes outlive the interest", routes_not_forgotten),
     Mutation("subjects-not-forgotten", "subjects published here keep their old route", subjects_not_forgotten),
-    Mutation("plans-not-forgotten", "frames keep going by the old routing", plans_not_forgotten),
+    Mutation("tables-not-forgotten", "frames keep going by the old routing", tables_not_forgotten),
     Mutation("node-epoch-not-raised", "each leader of a node has the same epoch", node_epoch_not_raised),
     Mutation("old-offers-not-withdrawn", "a new leader does not compare what was offered", old_offers_not_withdrawn),
     Mutation("acknowledged-at-once", "complete is said before anybody else has applied it", acknowledged_at_once),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.node.control_repair import ControlRepair
+from mesh.node.foreign_records import ForeignRecords
 from mesh.node.leader import Leader
 from mesh.wire.keys import MarkKey, parse_control_key
 from mesh.worker.control import control_writer, leadership
@@ -126,7 +126,7 @@ def a_heartbeat_is_ahead() -> None:
 
 @CURED.found_by(a_heartbeat_is_ahead)
 def beats_of_the_future_are_left_alone(patches: Patches) -> None:
-    patches.put(ControlRepair, "read_beat", lambda *_: None)
+    patches.put(ForeignRecords, "read_beat", lambda *_: None)
 
 
 def a_worker_starts_behind_a_stranger() -> None:

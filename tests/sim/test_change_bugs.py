@@ -35,10 +35,10 @@ def linked_at_once(patches: Patches) -> None:
 def no_cut(patches: Patches) -> None:
     def wrapper(cut):
         def wrong(lane, in_force, cuts, now_ms):
-            known, plans = dict(lane.memos._known), dict(lane.memos._plans)
+            known, tables = dict(lane.memos._known), dict(lane.memos._tables)
             cut(lane, in_force, cuts, now_ms)
             lane.memos._known.update(known)
-            lane.memos._plans.update(plans)
+            lane.memos._tables.update(tables)
 
         return wrong
 

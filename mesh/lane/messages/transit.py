@@ -15,7 +15,7 @@ from mesh.errors import ProtocolError, UnknownVersionError
 from mesh.lane.batch import Batch
 from mesh.lane.cuts import eras_of
 from mesh.lane.lane import Lane
-from mesh.lane.memos import TablePlan
+from mesh.lane.memos import RoutedTable
 from mesh.lane.messages.accepting import WHOLE, judge_frame, note_unreadable
 from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
@@ -111,7 +111,7 @@ def _take_frame(
     eras = eras_of(lane, source, offset, said)
     hop = peeked.hop
     arrival = _arrival(lane, link, hop, _barred(lane, eras) if lane.ages.made_after else ())
-    plan = _plan(lane, source, arrival, peeked)
+    table = _routed(lane, source, arrival, peeked)
     after = _accepted_after(lane, batch, source, link, record, peeked, arrival)
     if after is None:
         return
@@ -134,14 +134,14 @@ def _take_frame(
     value = record.value() or b""
     if lane.traces is not None:
         remember_frame(batch, value)
-    if plan.only is not None and after == WHOLE:
-        _relay(lane, batch, source, provenance, peeked, value, plan.only)
+    if table.only is not None and after == WHOLE:
+        _relay(lane, batch, source, provenance, peeked, value, table.only)
     else:
         header = decode_header(peeked.key)
         provenance = replace(provenance, ext=header.ext)
-        _take_apart(lane, batch, source, provenance, header.origin, peeked, value, plan, after)
-    if plan.delivers:
-        _deliver(lane, batch, source, provenance, _origin(peeked, plan), value, plan, after)
+        _take_apart(lane, batch, source, provenance, header.origin, peeked, value, table, after)
+    if table.delivers:
+        _deliver(lane, batch, source, provenance, _origin(peeked, table), value, table, after)
 
 
 def _accepted_after(
@@ -201,7 +201,7 @@ def _tail(lane: Lane, provenance: Provenance, peeked: Peeked) -> bytes:
     return with_eras(peeked, tail, provenance.eras) if provenance.adds_era else tail
 
 
-def _origin(peeked: Peeked, plan: TablePlan) -> Origin:
+def _origin(peeked: Peeked, table: RoutedTable) -> Origin:
     return Origin(
         node=peeked.node,
         source=peeked.source,
@@ -209,7 +209,7 @@ def _origin(peeked: Peeked, plan: TablePlan) -> Origin:
         first=peeked.first,
         last=peeked.last,
         count=peeked.count,
-        subjects=plan.subjects,
+        subjects=table.subjects,
     )
 
 
@@ -220,20 +220,22 @@ def _arrival(lane: Lane, link: LocalLink, hop: Hop, barred: tuple[str, ...]) -> 
     return Arrival(link.zone, link.neighbour, hop.crossed_external, row, barred)
 
 
-def _plan(lane: Lane, source: Source, arrival: Arrival, peeked: Peeked) -> TablePlan:
-    """Return the plan for a frame's subject table, remembered by the table's very bytes."""
-    plans = lane.memos.plans(arrival, source.message_class)
-    table = peeked.table_bytes
-    plan = plans.get(table)
-    if plan is None:
-        plan = _new_plan(lane, arrival, source.message_class, table)
-        lane.memos.remember_plan(plans, table, plan)
-    return plan
+def _routed(lane: Lane, source: Source, arrival: Arrival, peeked: Peeked) -> RoutedTable:
+    """Return a frame's subject table with its routes, remembered by the table's very bytes."""
+    tables = lane.memos.tables(arrival, source.message_class)
+    raw = peeked.table_bytes
+    table = tables.get(raw)
+    if table is None:
+        table = _route_table(lane, arrival, source.message_class, raw)
+        lane.memos.remember_table(tables, raw, table)
+    return table
 
 
-def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: bytes) -> TablePlan:
+def _route_table(
+    lane: Lane, arrival: Arrival, message_class: MessageClass, raw: bytes
+) -> RoutedTable:
     router = lane.router
-    subjects = subject_table(table)
+    subjects = subject_table(raw)
     # Tables of many subjects hardly repeat: what the router remembers is asked for all at once.
     routes: list[Route | None] = list(map(router.memo(arrival, message_class).young.get, subjects))
     found = [
@@ -243,7 +245,9 @@ def _new_plan(lane: Lane, arrival: Arrival, message_class: MessageClass, table: 
     only = found[0] if found and found.count(found[0]) == len(found) else None
     if only is not None and (only.asks or only.addressed):
         only = None
-    return TablePlan(subjects, found, only, any(route.endpoints for route in dict.fromkeys(found)))
+    return RoutedTable(
+        subjects, found, only, any(route.endpoints for route in dict.fromkeys(found))
+    )
 
 
 def _relay(
@@ -288,7 +292,7 @@ def _take_apart(
     origin: Origin,
     peeked: Peeked,
     value: bytes,
-    plan: TablePlan,
+    table: RoutedTable,
     after: int,
 ) -> None:
     """Cut the messages apart, without decoding them, for links that want only some.
@@ -309,10 +313,10 @@ def _take_apart(
         subjects.append(origin.subjects[index])
         stamps.append(base + stamp)
         tails.append(value[begin:end])
-        routes.append(plan.routes[index])
+        routes.append(table.routes[index])
     if len(offsets) < origin.count:
         batch.count_dropped(DropReason.DUPLICATE, source.at, origin.count - len(offsets))
-    if any(route.asks for route in plan.routes):
+    if any(route.asks for route in table.routes):
         headers = [
             read_headers(tail, 0) if route.asks else ()
             for route, tail in zip(routes, tails, strict=True)
@@ -337,11 +341,11 @@ def _deliver(
     provenance: Provenance,
     origin: Origin,
     value: bytes,
-    plan: TablePlan,
+    table: RoutedTable,
     after: int,
 ) -> None:
-    wanted = None if plan.only is not None else [bool(route.endpoints) for route in plan.routes]
+    wanted = None if table.only is not None else [bool(route.endpoints) for route in table.routes]
     messages = decode_messages(value, origin, wanted)
     if after != WHOLE:
         messages = [message for message in messages if message[0] > after]
-    deliver(lane, batch, source, provenance, messages, plan.subjects, plan.routes)
+    deliver(lane, batch, source, provenance, messages, table.subjects, table.routes)

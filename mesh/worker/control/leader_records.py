@@ -4,7 +4,7 @@ Its name, how far subscriptions are known, stops and nodes' links: each is writt
 stranger has written over one, compaction leaves nothing else, and who starts later would wait for
 it for good: a worker of the same node for its name and its links, and lanes for that worker. So the
 leader reads its own topic and writes such records again, as it does what it offers
-(`mesh.node.control_repair`). Spec: K4, K16, R12.
+(`mesh.node.foreign_records`). Spec: K4, K16, R12.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class TargetPlan:
+class DueTarget:
     """A target that is to be caught up.
 
     Attributes:
@@ -138,14 +138,14 @@ class TargetCatchUp:
 
     @staticmethod
     def begin(
-        plan: TargetPlan,
+        due: DueTarget,
         opened: OpenedCatchUp,
         home: KafkaCluster,
         suspects: dict[TargetKey, Suspect],
         now_ms: int,
     ) -> TargetCatchUp:
         """Begin to read for a target, and to write it, with what was opened."""
-        lane, target, again = plan.lane, plan.target, plan.again
+        lane, target, again = due.lane, due.target, due.again
         again.begin(opened.begins)
         sent = lane.progress.sent
         keys = [hold_key(lane, target, source) for source in again.sources]
@@ -153,7 +153,7 @@ class TargetCatchUp:
         log.info("target.catching_up", target=target, lane=lane.number)
         of = link_of(lane, target), endpoint_of(lane, target)
         return TargetCatchUp(
-            *(home, target, plan.hold, again, opened.writer, known, *of, now_ms, suspects)
+            *(home, target, due.hold, again, opened.writer, known, *of, now_ms, suspects)
         )
 
     @property

@@ -20,7 +20,7 @@ from mesh.model.inputs import Input
 from mesh.transport.port import KafkaCluster
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.second_writer.displacing import Displacing
-from mesh.worker.second_writer.held_target import TargetCatchUp, TargetKey, TargetPlan
+from mesh.worker.second_writer.held_target import DueTarget, TargetCatchUp, TargetKey
 from mesh.worker.second_writer.opening import OpenedCatchUp
 from mesh.worker.second_writer.quarantine import Suspect
 from mesh.worker.second_writer.scheduling import Scheduler
@@ -49,7 +49,7 @@ class HeldTargets:
     kafka: Mapping[str, KafkaCluster]
     home: str
     lanes: Lanes
-    scheduler: Scheduler[TargetPlan, TargetCatchUp] = field(init=False)
+    scheduler: Scheduler[DueTarget, TargetCatchUp] = field(init=False)
     _tried_ms: dict[TargetKey, int] = field(default_factory=dict)
     _suspects: dict[TargetKey, Suspect] = field(default_factory=dict)
     _displacing: Displacing = field(init=False)
@@ -86,11 +86,11 @@ class HeldTargets:
 
     # -- which comes next -------------------------------------------------------------------
 
-    def next_plan(self, now_ms: int) -> TargetPlan | None:
+    def next_due(self, now_ms: int) -> DueTarget | None:
         """Return the target that comes next."""
         for lane, target in self._due(now_ms):
             self._tried_ms[lane.number, target] = now_ms
-            return TargetPlan(self.kafka, self.lanes, lane, target)
+            return DueTarget(self.kafka, self.lanes, lane, target)
         return None
 
     def _due(self, now_ms: int) -> Iterator[tuple[Lane, str]]:
@@ -120,16 +120,16 @@ class HeldTargets:
 
     # -- what becomes of it -----------------------------------------------------------------
 
-    def is_wanted(self, plan: TargetPlan) -> bool:  # noqa: ARG002
+    def is_wanted(self, due: DueTarget) -> bool:  # noqa: ARG002
         """Return whether what is being opened is to be done still: `begin` looks."""
         return True
 
-    def begin(self, plan: TargetPlan, opened: OpenedCatchUp, now_ms: int) -> TargetCatchUp | None:
+    def begin(self, due: DueTarget, opened: OpenedCatchUp, now_ms: int) -> TargetCatchUp | None:
         """Begin with what was opened, if the target is held as it was when it was looked at."""
-        is_same = plan.hold == plan.lane.progress.holds.number(plan.target)
-        if not is_same or not self._is_writable(plan.lane, plan.target):
+        is_same = due.hold == due.lane.progress.holds.number(due.target)
+        if not is_same or not self._is_writable(due.lane, due.target):
             return None
-        return TargetCatchUp.begin(plan, opened, self.kafka[self.home], self._suspects, now_ms)
+        return TargetCatchUp.begin(due, opened, self.kafka[self.home], self._suspects, now_ms)
 
     def may_go_on(self, work: TargetCatchUp) -> bool:
         """Return whether a catch-up still is what its target needs.
@@ -155,13 +155,13 @@ class HeldTargets:
         unwritable = self.lanes.refusals.unwritable
         return bool(unwritable) and target in unwritable.of_lane(lane.number, lane.lanes)
 
-    def failed(self, plan: TargetPlan, error: TransportError | PoisonError | None) -> None:
+    def failed(self, due: DueTarget, error: TransportError | PoisonError | None) -> None:
         """Have a target rest that could not be written."""
         if error is None:
             return
-        log.warning("target.still_held", target=plan.target, fault=str(error))
+        log.warning("target.still_held", target=due.target, fault=str(error))
         # The failure itself may have taken as long as it is to rest.
-        self._tried_ms[plan.key] = self.lanes.clock.now_ms()
+        self._tried_ms[due.key] = self.lanes.clock.now_ms()
         if isinstance(error, TransportError):
             # It may have been deleted while no lane wrote it.
             self.lanes.refusals.topics.update(dict.fromkeys(error.topics))

@@ -63,10 +63,10 @@ class _Second:
         self.writer.close()
 
 
-P = TypeVar("P", bound="CatchUpPlan")
+D = TypeVar("D", bound="DueCatchUp")
 
 
-class CatchUpPlan(Protocol):
+class DueCatchUp(Protocol):
     """What is to be caught up, and how that is found out."""
 
     @property
@@ -90,19 +90,19 @@ class OpenedCatchUp:
 
 
 @dataclass(slots=True)
-class Opening(Generic[P]):
+class Opening(Generic[D]):
     """Opens what catching up needs.
 
     Attributes:
         kafka: The node's own Kafka cluster.
         lanes: All lanes of the worker.
-        plan: What for.
+        due: What for.
         is_vain: Whether it has shown that nothing is to be written, or cannot be now.
     """
 
     kafka: KafkaCluster
     lanes: Lanes
-    plan: P
+    due: D
     is_vain: bool = False
     _writer: Errand[_Second] = field(init=False)
     _second: _Second | None = None
@@ -111,7 +111,7 @@ class Opening(Generic[P]):
 
     def __post_init__(self) -> None:
         """Begin with the writer."""
-        lanes, lane = self.lanes, self.plan.lane
+        lanes, lane = self.lanes, self.due.lane
         steps = _opening_second(self.kafka, lanes.recall, lane, second_progress(lane))
         self._writer = lanes.errands.begin(steps)
 
@@ -127,7 +127,7 @@ class Opening(Generic[P]):
         Raises:
             TransportError: It cannot be opened now.
         """
-        lane = self.plan.lane
+        lane = self.due.lane
         if self._second is None and self._writer.has_ended():
             self._second = self._writer.result()
             self._proof = Proof.begin(lane, now_ms)
@@ -138,7 +138,7 @@ class Opening(Generic[P]):
             return None
         if self._proof is not None and self._proof.is_given:
             self._proof = None
-            steps = self.plan.begin(self._second.told)
+            steps = self.due.begin(self._second.told)
             self.is_vain = steps is None
             self._begins = None if steps is None else self.lanes.errands.begin(steps)
         if self._begins is None or not self._begins.has_ended():

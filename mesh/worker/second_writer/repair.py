@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class RepairPlan:
+class DueRepair:
     """A repair that is to begin.
 
     Attributes:
@@ -116,13 +116,13 @@ class Repair:
     _pending: Pending = field(default_factory=Pending)
 
     @staticmethod
-    def begin(plan: RepairPlan, opened: OpenedCatchUp) -> Repair:
+    def begin(due: DueRepair, opened: OpenedCatchUp) -> Repair:
         """Begin to read, and to write, with what was opened."""
-        asked, source, again, lane = plan.asked, plan.source, plan.again, plan.lane
+        asked, source, again, lane = due.asked, due.source, due.again, due.lane
         link = lane.link(asked.neighbour)
         key = (lane.outbox(link, source), source.identity)
         again.begin(opened.begins)
-        generation, first = generation_and_offset(plan.first)
+        generation, first = generation_and_offset(due.first)
         if not source.at.topic:
             newest, _ = generation_and_offset(lane.progress.sent.get(key, NONE_OFFSET) + 1)
             if newest > generation:

@@ -23,7 +23,7 @@ from mesh.model.inputs import Input
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.second_writer.opening import OpenedCatchUp
-from mesh.worker.second_writer.repair import Repair, RepairPlan
+from mesh.worker.second_writer.repair import DueRepair, Repair
 from mesh.worker.second_writer.scheduling import Scheduler
 
 RETRY_MS = 1_000
@@ -48,7 +48,7 @@ class Repairs:
     home: str
     lanes: Lanes
     asked: Mapping[tuple[str, bytes], Asked]
-    scheduler: Scheduler[RepairPlan, Repair] = field(init=False)
+    scheduler: Scheduler[DueRepair, Repair] = field(init=False)
     _done: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _failed_ms: dict[Asked, int] = field(default_factory=dict)
 
@@ -81,9 +81,9 @@ class Repairs:
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
         """Repair nothing for neighbours whose links were removed."""
-        plan = self.scheduler.plan
-        if plan is not None and plan.asked.neighbour in relinked.gone:
-            log.warning("repair.ended", neighbour=plan.asked.neighbour)
+        due = self.scheduler.due
+        if due is not None and due.asked.neighbour in relinked.gone:
+            log.warning("repair.ended", neighbour=due.asked.neighbour)
             self.scheduler.leave()
 
     # -- which comes next -------------------------------------------------------------------
@@ -92,10 +92,10 @@ class Repairs:
         """Return whether something is asked for that could begin now."""
         return bool(self.asked) and self._due(now_ms) is not None
 
-    def next_plan(self, now_ms: int) -> RepairPlan | None:
+    def next_due(self, now_ms: int) -> DueRepair | None:
         """Return the repair that comes next."""
         due = self._due(now_ms)
-        return None if due is None else RepairPlan(self.kafka, self.lanes, *due)
+        return None if due is None else DueRepair(self.kafka, self.lanes, *due)
 
     def _due(self, now_ms: int) -> tuple[Lane, Source, Asked] | None:
         """Return what is to be repaired next: what failed comes behind all else."""
@@ -129,24 +129,24 @@ class Repairs:
 
     # -- what becomes of it -----------------------------------------------------------------
 
-    def is_wanted(self, plan: RepairPlan) -> bool:
+    def is_wanted(self, due: DueRepair) -> bool:
         """Return whether a repair is asked for still."""
-        return plan.asked in self.asked.values()
+        return due.asked in self.asked.values()
 
-    def begin(self, plan: RepairPlan, opened: OpenedCatchUp, now_ms: int) -> Repair:  # noqa: ARG002
+    def begin(self, due: DueRepair, opened: OpenedCatchUp, now_ms: int) -> Repair:  # noqa: ARG002
         """Begin a repair with what was opened."""
-        return Repair.begin(plan, opened)
+        return Repair.begin(due, opened)
 
     def may_go_on(self, work: Repair) -> bool:
         """Return whether the lane still is the one whose repair this is."""
         return self.lanes.owns(work.lane)
 
-    def failed(self, plan: RepairPlan, error: TransportError | PoisonError | None) -> None:
+    def failed(self, due: DueRepair, error: TransportError | PoisonError | None) -> None:
         """Have a repair rest that failed, or changed nothing."""
         if error is not None:
-            log.warning("repair.failed", neighbour=plan.asked.neighbour, fault=str(error))
+            log.warning("repair.failed", neighbour=due.asked.neighbour, fault=str(error))
         # The failure itself may have taken as long as it is to rest.
-        self._failed_ms[plan.asked] = self.lanes.clock.now_ms()
+        self._failed_ms[due.asked] = self.lanes.clock.now_ms()
 
     def left(self, work: Repair) -> None:
         """Record which request a repair was for, if it is done."""

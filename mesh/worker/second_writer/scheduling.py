@@ -15,7 +15,7 @@ from mesh.lane.lane import Lane
 from mesh.model.inputs import Input
 from mesh.transport.port import KafkaCluster
 from mesh.worker.lanes.owned import Lanes
-from mesh.worker.second_writer.opening import CatchUpPlan, OpenedCatchUp, Opening
+from mesh.worker.second_writer.opening import DueCatchUp, OpenedCatchUp, Opening
 
 
 class Work(Protocol):
@@ -56,56 +56,56 @@ class Work(Protocol):
         """Release what it reads and writes with."""
 
 
-P = TypeVar("P", bound=CatchUpPlan)
+D = TypeVar("D", bound=DueCatchUp)
 W = TypeVar("W", bound=Work)
 
 
-class Planner(Protocol[P, W]):
+class Agenda(Protocol[D, W]):
     """Whose work it is."""
 
-    def next_plan(self, now_ms: int) -> P | None:
+    def next_due(self, now_ms: int) -> D | None:
         """Return what comes next; None if nothing is to be done now."""
 
-    def is_wanted(self, plan: P) -> bool:
+    def is_wanted(self, due: D) -> bool:
         """Return whether what is being opened is to be done still."""
 
-    def begin(self, plan: P, opened: OpenedCatchUp, now_ms: int) -> W | None:
+    def begin(self, due: D, opened: OpenedCatchUp, now_ms: int) -> W | None:
         """Begin with what was opened; None if it is not to be done any more."""
 
     def may_go_on(self, work: W) -> bool:
         """Return whether what is under way still is what is needed."""
 
-    def failed(self, plan: P, error: TransportError | PoisonError | None) -> None:
-        """Record that a plan has failed; without an error, that it changed nothing."""
+    def failed(self, due: D, error: TransportError | PoisonError | None) -> None:
+        """Record that it has failed; without an error, that it changed nothing."""
 
     def left(self, work: W) -> None:
         """Record that work has ended: it is over, or was given up."""
 
 
 @dataclass(slots=True)
-class Scheduler(Generic[P, W]):
-    """Does what a planner says, one after another.
+class Scheduler(Generic[D, W]):
+    """Does what an agenda says, one after another.
 
     Attributes:
         home: The node's own Kafka cluster.
         lanes: All lanes of the worker.
-        planner: Says what comes next.
-        plan: What is being opened, or done; None if it is idle.
-        opening: Opens what the plan needs, or None.
+        agenda: Says what comes next.
+        due: What is being opened, or done; None if it is idle.
+        opening: Opens what that needs, or None.
         work: What is under way, or None.
     """
 
     home: KafkaCluster
     lanes: Lanes
-    planner: Planner[P, W]
-    plan: P | None = None
-    opening: Opening[P] | None = None
+    agenda: Agenda[D, W]
+    due: D | None = None
+    opening: Opening[D] | None = None
     work: W | None = None
 
     @property
     def is_active(self) -> bool:
         """Whether it has a lane's second writer just now."""
-        return self.plan is not None
+        return self.due is not None
 
     @property
     def is_waiting(self) -> bool:
@@ -115,13 +115,13 @@ class Scheduler(Generic[P, W]):
 
     def drop_if_needless(self) -> None:
         """Give up work that is not what is needed any more."""
-        if self.work is not None and not self.planner.may_go_on(self.work):
+        if self.work is not None and not self.agenda.may_go_on(self.work):
             self.leave()
 
     def step(self, now_ms: int, *, may_begin: bool = True) -> Iterator[Input]:
         """Go on; yield what commits of the lane report."""
         try:
-            if self.plan is None and may_begin:
+            if self.due is None and may_begin:
                 self._begin(now_ms)
             if self.opening is not None:
                 self._open(self.opening, now_ms)
@@ -129,22 +129,22 @@ class Scheduler(Generic[P, W]):
                 if self.work is not None and self.lanes.owns(self.work.lane):
                     yield from self._go_on(self.work, now_ms)
         except (TransportError, PoisonError) as error:
-            if self.plan is not None:
-                self.planner.failed(self.plan, error)
+            if self.due is not None:
+                self.agenda.failed(self.due, error)
             self.leave()
 
     def _begin(self, now_ms: int) -> None:
-        self.plan = self.planner.next_plan(now_ms)
-        if self.plan is not None:
-            self.opening = Opening(self.home, self.lanes, self.plan)
+        self.due = self.agenda.next_due(now_ms)
+        if self.due is not None:
+            self.opening = Opening(self.home, self.lanes, self.due)
 
-    def _open(self, opening: Opening[P], now_ms: int) -> None:
-        opened, plan = opening.step(now_ms), opening.plan
-        if opening.is_vain or not self.planner.is_wanted(plan):
-            self.planner.failed(plan, None)
+    def _open(self, opening: Opening[D], now_ms: int) -> None:
+        opened, due = opening.step(now_ms), opening.due
+        if opening.is_vain or not self.agenda.is_wanted(due):
+            self.agenda.failed(due, None)
             self.leave()
         elif opened is not None:
-            work = self.planner.begin(plan, opened, now_ms)
+            work = self.agenda.begin(due, opened, now_ms)
             if work is None:
                 self.leave()
             else:
@@ -153,7 +153,7 @@ class Scheduler(Generic[P, W]):
     def _go_on(self, work: W, now_ms: int) -> Iterator[Input]:
         if not work.is_waiting:
             yield from work.read()
-            if self.work is not work or not self.planner.may_go_on(work):
+            if self.work is not work or not self.agenda.may_go_on(work):
                 return  # what a commit told has changed the topology meanwhile, or ended the lane
         work.go_on(now_ms)
         if work.is_over:
@@ -166,5 +166,5 @@ class Scheduler(Generic[P, W]):
                 one.close()
         if (work := self.work) is not None:
             self.lanes.stand_still(work.lane, for_now=False)
-            self.planner.left(work)
-        self.plan = self.opening = self.work = None
+            self.agenda.left(work)
+        self.due = self.opening = self.work = None

@@ -10,7 +10,7 @@ import pytest
 from mesh.model.control import NO_TOPIC, Mark, Ownership, Scope
 from mesh.model.effects import RestartLeadership, WriteMark
 from mesh.model.inputs import OwnMarkRead
-from mesh.node.control_repair import PATIENCE_MS, ControlRepair
+from mesh.node.foreign_records import PATIENCE_MS, ForeignRecords
 
 SCOPE = Scope("Z", "", Ownership.OWN)
 STEP_MS = 100
@@ -29,7 +29,7 @@ class Topic:
         self.unread = [(at_ms, number) for number, at_ms in enumerate(written_ms, start=1)]
         self.now_ms = 0
         self.restarts = 0
-        self.repair = ControlRepair(caught_up=True)
+        self.foreign = ForeignRecords(caught_up=True)
         self.leader: Any = SimpleNamespace(
             has_offered=True,
             marks=lambda: {SCOPE: mark(self.newest)},
@@ -44,14 +44,14 @@ class Topic:
             self.now_ms += STEP_MS
             while self.unread and self.now_ms - self.unread[0][0] >= self.late_ms:
                 said = OwnMarkRead(SCOPE, mark(self.unread.pop(0)[1]))
-                self.repair.read(self.leader, learner, said, self.now_ms)
-            for effect in self.repair.mend(self.leader, learner, self.now_ms):
+                self.foreign.read(self.leader, learner, said, self.now_ms)
+            for effect in self.foreign.overwrite(self.leader, learner, self.now_ms):
                 if isinstance(effect, WriteMark):
                     self.newest += 1
                     self.unread.append((self.now_ms, self.newest))
                 elif isinstance(effect, RestartLeadership):
                     self.restarts += 1
-                    self.repair.forget()
+                    self.foreign.forget()
         return self.newest - before
 
 

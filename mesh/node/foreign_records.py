@@ -37,7 +37,7 @@ class _Outdone:
 
 
 @dataclass(slots=True)
-class ControlRepair:
+class ForeignRecords:
     """Differences between the own control topic and the leader's offers, with since when.
 
     Attributes:
@@ -85,7 +85,7 @@ class ControlRepair:
         """Remember what readers take for newer: no agreement later makes them forget it."""
         self._outdone = self._outdone or _Outdone(what, now_ms)
 
-    def mend(
+    def overwrite(
         self, leader: Leader, learner: Learner, now_ms: int
     ) -> Iterator[WriteAdvert | WriteMark | RestartLeadership | Note]:
         """Write again what has differed for long, with a mark that lets readers prove it."""
