@@ -37,6 +37,10 @@ class Extent(StrEnum):
     REALM = "realm"
     NODE = "node"
 
+    def covers(self, other: Extent) -> bool:
+        """Return whether what reaches so far reaches as far as another."""
+        return self in (Extent.CLOUD, other) or other is Extent.NODE
+
 
 class Colour(NamedTuple):
     """The label of the connected part of the mesh; the later one wins. Spec: tree_layer 7.1.

@@ -7,47 +7,70 @@ from __future__ import annotations
 
 from mesh.model.tree_apps import RoleLoss, RoleLost
 from mesh.model.trees import Address, Extent, InstanceId
+from mesh.trees.holders import holder
 from mesh.trees.installing import has_ended, remove_instance, role_routes, wipe
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole
 from mesh.trees.utility import is_reserved
 
 
-def holder(node: Node, address: Address) -> InstanceId:
-    """Return the exclusive instance that is known to hold a role, here or elsewhere, or 0."""
-    held = [one.iid for one in node.instances(address).values() if one.is_exclusive]
-    tree = node.trees.get(address.tree)
-    role = tree.roles.get(address.role) if tree is not None else None
-    if role is not None and any(role.exclusive in table.routes for table in role.maps()):
-        held.append(role.exclusive)
-    return max(held, default=InstanceId(0))
+def is_beaten(
+    node: Node,
+    address: Address,
+    iid: InstanceId,
+    *,
+    is_exclusive: bool,
+    standing: Extent = Extent.NODE,
+) -> bool:
+    """Return whether an instance is kept out: by another, or where every node has its own place.
 
-
-def is_beaten(node: Node, address: Address, iid: InstanceId, *, is_exclusive: bool) -> bool:
-    """Return whether an instance is kept out: by another, or where every node has its own place."""
+    `standing` says where the instance is, as far as that is known: see `holder`.
+    """
     if is_exclusive and is_reserved(node, address.tree):
         return True
-    known = holder(node, address)
+    known = holder(node, address, standing)
     return bool(known) and known != iid and (not is_exclusive or known > iid)
 
 
-def give_way(node: Node, address: Address, iid: InstanceId) -> None:
-    """Drop every other instance of a role: this one holds it alone. The losers here are told."""
+def give_way(node: Node, address: Address, iid: InstanceId, extent: Extent) -> None:
+    """Drop every other instance of a role as far as this one is known, which holds it alone there.
+
+    The losers here are told. Where a higher one is known that holds the role in less than that, in
+    the realm or at this node, it stays, and what it keeps out stays out.
+    """
     for one in list(node.instances(address).values()):
-        if one.iid != iid:
+        if one.iid != iid and not (one.is_exclusive and one.iid > iid):
             drop_local(node, one, RoleLoss.HIGHER_HOLDER)
-    wipe(node, address, iid)
+            if not extent.covers(one.extent):
+                node.beaten.append(one)
     _, role = role_routes(node, address)
-    role.exclusive = iid
+    if extent is Extent.CLOUD:
+        role.exclusive = iid
+        wipe(node, address, extent, [one for one in role.everywhere.routes if one != iid])
+        if holder(node, address, Extent.REALM) > iid:
+            return
+    elif extent is Extent.REALM:
+        role.exclusive_inside = iid
+        inside = [
+            one
+            for one, route in role.everywhere.routes.items()
+            if one in role.realm.routes or route.extent is extent
+        ]
+        wipe(node, address, Extent.CLOUD, inside)
+    else:
+        return
+    wipe(node, address, Extent.REALM, [one for one in role.realm.routes if one != iid])
 
 
-def heed_holder(node: Node, address: Address, scope: Extent, iid: InstanceId) -> None:
+def heed_holder(
+    node: Node, address: Address, scope: Extent, iid: InstanceId, extent: Extent
+) -> None:
     """Let all others give way to a holder elsewhere, unless it was heard of too late.
 
     To be called when the map has been given the way to it, which it takes only if that is news.
     """
     if not has_ended(node, address, scope, iid):
-        give_way(node, address, iid)
+        give_way(node, address, iid, extent)
 
 
 def drop_local(node: Node, one: LocalRole, why: RoleLoss | None) -> None:

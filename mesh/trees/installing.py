@@ -12,6 +12,8 @@ Spec: tree_layer 5.2 (H2, H17), 5.9.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.edges import drop_edge, leave_edge, use_edge
 from mesh.trees.late_routes import route_added
@@ -85,7 +87,7 @@ def remove_instance(
     table = role.map(scope)
     known = table.known(iid)
     if table.routes.get(iid) is not None:
-        _lose(node, tree, table, iid)
+        _lose(node, tree, role, table, iid)
     if known is None or known.value < (seq, 0):
         table.remember(iid, LastHeard.ended(seq, node.now_ms))
 
@@ -101,7 +103,7 @@ def remove_routes_over(
     table = role.map(scope)
     for one in [one for one, route in table.routes.items() if route.link == link]:
         if iid in (0, one):
-            _lose(node, tree, table, one)
+            _lose(node, tree, role, table, one)
     table.doubt()
 
 
@@ -112,21 +114,25 @@ def lose_link(node: Node, link: str, trees: list[Tree]) -> None:
             for table in role.maps():
                 over = [one for one, route in table.routes.items() if route.link == link]
                 for iid in over:
-                    _lose(node, tree, table, iid)
+                    _lose(node, tree, role, table, iid)
                 if over:
                     table.doubt()
         drop_edge(node, tree, link)
 
 
-def wipe(node: Node, address: Address, but: InstanceId) -> None:
-    """Forget all routes of a role but those to one instance."""
+def wipe(node: Node, address: Address, scope: Extent, iids: Iterable[InstanceId]) -> None:
+    """Forget the routes of a role to these instances."""
     tree, role = role_routes(node, address)
-    for table in role.maps():
-        for iid in [one for one in table.routes if one != but]:
-            _lose(node, tree, table, iid)
+    table = role.map(scope)
+    for iid in iids:
+        if iid in table.routes:
+            _lose(node, tree, role, table, iid)
 
 
-def _lose(node: Node, tree: Tree, table: RouteMap, iid: InstanceId) -> None:
+def _lose(node: Node, tree: Tree, role: RoleRoutes, table: RouteMap, iid: InstanceId) -> None:
+    """Forget a route; who sends in a realm that has lost its holder asks everybody who is there."""
+    if iid == role.exclusive_inside:
+        role.everywhere.doubt()
     route = table.routes.pop(iid)
     table.remember(iid, route.known)
     leave_edge(node, tree, route.link)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from mesh.model.tree_apps import RouteReason
 from mesh.model.tree_frames import GetTrees, KnownInstance, KnownRole, Trees
 from mesh.model.trees import Address, Extent
-from mesh.trees.exclusives import heed_holder, holder, is_beaten
+from mesh.trees.exclusives import heed_holder, is_beaten
+from mesh.trees.holders import holder
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.recovery import is_built
@@ -88,7 +89,7 @@ def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
     role = tree.roles.get(address.role) if tree is not None else None
     routes = role.everywhere.routes if role is not None else {}
     own = node.instances(address).values()
-    alone = holder(node, address)
+    alone = holder(node, address, Extent.CLOUD)
     instances = [
         KnownInstance(iid, iid == alone, route.seq, route.hops + 1)
         for iid, route in routes.items()
@@ -100,6 +101,7 @@ def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
         if one.extent is Extent.CLOUD
     ]
     is_all = len(instances) == len(routes) + sum(one.extent is not Extent.NODE for one in own)
+    is_all = is_all and alone == holder(node, address, Extent.REALM)
     is_certain = is_all and is_built(node, address, Extent.CLOUD)
     return KnownRole(*address, is_certain, tuple(instances)) if instances else None
 
@@ -109,11 +111,12 @@ def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool
     if known.hops > node.settings.hops_max:
         node.counts[TOO_FAR] += 1
         return False
-    if is_beaten(node, address, known.iid, is_exclusive=known.is_exclusive):
+    standing = Extent.CLOUD
+    if is_beaten(node, address, known.iid, is_exclusive=known.is_exclusive, standing=standing):
         return False
     route = Route(link, known.seq, known.hops, RouteReason.COPIED, node.now_ms)
     install(node, address, Extent.CLOUD, known.iid, route)
     if known.is_exclusive:
-        heed_holder(node, address, Extent.CLOUD, known.iid)
+        heed_holder(node, address, standing, known.iid, standing)
     _, role = role_routes(node, address)
     return known.iid in role.everywhere.routes or known.iid in node.instances(address)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mesh.model.tree_frames import Reopen, Send
 from mesh.model.trees import Address, Extent, InstanceId
+from mesh.trees.holders import reach_of
 from mesh.trees.node import Node
 from mesh.trees.records import Session
 from mesh.trees.routes import Route
@@ -53,7 +54,7 @@ def route_added(
     found = [one for one in node.by_address.get(address, {}).values() if one.is_forwarded]
     if reopens:
         found += [one for one in node.closed.values() if one.address == address]
-    found = [one for one in found if _is_for(one, scope, iid, route)]
+    found = [one for one in found if _is_for(node, one, scope, iid, route)]
     for session in sorted(found, key=lambda one: (one.began_ms, one.mid)):
         if session.is_closed and not session.options.one_way:  # of which nobody keeps an account
             reopen(node, session)
@@ -126,9 +127,10 @@ def leave(node: Node, session: Session) -> None:
                 del node.concern[app]
 
 
-def _is_for(session: Session, scope: Extent, iid: InstanceId, route: Route) -> bool:
+def _is_for(node: Node, session: Session, scope: Extent, iid: InstanceId, route: Route) -> bool:
+    """Return whether a message is to follow a route: who is known in the realm is in either map."""
     return (
-        session.scope is scope
+        (scope is reach_of(node, session) or route.extent is Extent.REALM)
         and session.iid in (0, iid)
         and iid not in session.offered
         and not session.options.one_instance

@@ -57,6 +57,7 @@ from mesh.trees.colours import read_colour
 from mesh.trees.edges import read_edge
 from mesh.trees.evicting import evict, forget_unused, make_room
 from mesh.trees.heals import meet, read_heal, read_notice
+from mesh.trees.holders import reach
 from mesh.trees.inputs import (
     AppGone,
     FrameRead,
@@ -90,6 +91,7 @@ from mesh.trees.publishing import (
     read_publishes,
     remove_roles,
     taken,
+    unpublish_beaten,
 )
 from mesh.trees.realms import change_realm
 from mesh.trees.recovery import expire_recoveries, is_built, read_answer, read_done, read_request
@@ -156,6 +158,7 @@ class TreeNode:
                 resume(node, node.ready.popleft())
             else:
                 _answer_for_node(node, node.questions.popleft())
+        unpublish_beaten(node)
         end_oldest(node)
         make_room(node)
         return node.outputs
@@ -255,7 +258,8 @@ class TreeNode:
             for scope in (Extent.CLOUD, Extent.REALM)
             for iid, route in (role.map(scope).routes if role is not None else {}).items()
         ]
-        return is_built(node, address, Extent.CLOUD), (*here, *ways)
+        scope = reach(node, address, is_from_here=True, left_realm=False)
+        return is_built(node, address, scope), (*here, *ways)
 
     def held(self, app: str, address: Address) -> RoleTaken | None:
         """Return what an application has of a role here, as it was told."""

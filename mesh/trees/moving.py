@@ -84,12 +84,18 @@ def repoint(node: Node, session: Session, grant: Grant) -> None:
         extent=grant.extent,
     )
     _, role = role_routes(node, address)
-    if grant.is_exclusive:
-        role.exclusive = grant.iid
-    is_new = install(node, address, Extent.CLOUD, grant.iid, route, has_moved=True)
-    role.everywhere.is_certified |= is_new and grant.is_exclusive
+    scopes = [Extent.CLOUD]
     if not session.left_realm and node.realm:
-        install(node, address, Extent.REALM, grant.iid, route, has_moved=True)
+        scopes.append(Extent.REALM)
+    if grant.is_exclusive and grant.extent is Extent.CLOUD:
+        role.exclusive = grant.iid
+    elif grant.is_exclusive:
+        role.exclusive_inside = grant.iid
+        del scopes[0]
+    for scope in scopes:
+        is_new = install(node, address, scope, grant.iid, route, has_moved=True)
+        is_widest = scope is scopes[0]
+        role.map(scope).is_certified |= is_new and is_widest and grant.is_exclusive
 
 
 def lose_grant(node: Node, link: str, grant: Grant) -> None:

@@ -90,6 +90,8 @@ class Node:
         credit: How far words of others may still take the clock, and when that was reckoned.
         seen: Ids of floods and messages that came already, oldest first.
         floods: What was told to everybody, or in the realm, last; and when.
+        beaten: Instances that gave way to one that is known less far than they were: others out
+            there are told within the same step.
         given: Which messages instances here have had, here or where they were before; the oldest
             are forgotten. I1.
         sessions, closed: Open ones, and those that ended just now. H9.
@@ -131,6 +133,7 @@ class Node:
     floods: deque[tuple[int, Extent, Publish | Heal]] = field(
         default_factory=lambda: deque(maxlen=FLOODS_MAX)
     )
+    beaten: list[LocalRole] = field(default_factory=list)
     given: dict[tuple[MessageId, InstanceId], None] = field(default_factory=dict)
     sessions: dict[MessageId, Session] = field(default_factory=dict)
     sessions_bytes: int = 0

@@ -22,7 +22,8 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import Bulk, Heal, Publish
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
 from mesh.trees.colours import need_colour
-from mesh.trees.exclusives import drop_local, give_way, heed_holder, holder, is_beaten
+from mesh.trees.exclusives import drop_local, give_way, heed_holder, is_beaten
+from mesh.trees.holders import holder
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
 from mesh.trees.node import RESERVED, TOO_FAR, Node
@@ -101,11 +102,12 @@ def taken(one: LocalRole, *, is_granted: bool) -> RoleTaken:
 
 
 def host(node: Node, one: LocalRole) -> None:
-    """Keep an instance here; an exclusive one ends all others of its role."""
+    """Keep an instance here; an exclusive one ends all others of its role, as far as it reaches."""
     if one.is_exclusive:
-        give_way(node, one.address, one.iid)
+        give_way(node, one.address, one.iid, one.extent)
         _, role = role_routes(node, one.address)
-        role.everywhere.is_certified = role.realm.is_certified = True
+        for scope in (Extent.CLOUD, Extent.REALM):
+            role.map(scope).is_certified |= one.extent.covers(scope)
     node.keep(one)
 
 
@@ -121,6 +123,16 @@ def unpublish(node: Node, one: LocalRole, parcel: Parcel) -> None:
     told = _told(node, one, is_published=False)
     drop_local(node, one, None)
     _flood(node, told, None, one.extent, parcel)
+
+
+def unpublish_beaten(node: Node) -> None:
+    """Tell of what gave way here where nobody hears of whom it gave way to."""
+    parcel = Parcel()
+    for one in node.beaten:
+        one.seq += 1
+        _flood(node, _told(node, one, is_published=False), None, one.extent, parcel)
+    node.beaten.clear()
+    parcel.send(node)
 
 
 def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
@@ -195,10 +207,11 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
     node.clock = max(node.clock, clock_of(told.iid))
     address = Address(told.tree, told.role)
     if told.is_published:
-        if not is_beaten(node, address, told.iid, is_exclusive=told.is_exclusive):
-            _install(node, link, address, told, is_inside=is_inside)
-        elif _answer_with_holder(node, link, address, parcel):
+        standing = Extent.REALM if is_inside else Extent.CLOUD
+        if is_beaten(node, address, told.iid, is_exclusive=told.is_exclusive, standing=standing):
+            _answer_with_holder(node, link, address, standing, parcel)
             return
+        _install(node, link, address, told, is_inside=is_inside)
     elif told.is_exclusive and not told.seq:
         _clear(node, address, told.iid)
     else:
@@ -211,13 +224,18 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
 
 def _install(node: Node, link: str, address: Address, told: Publish, *, is_inside: bool) -> None:
     route = Route(link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms, told.extent)
-    scopes = (Extent.CLOUD, Extent.REALM) if is_inside else (Extent.CLOUD,)
-    for scope in scopes:
-        is_new = install(node, address, scope, told.iid, route, is_published=True)
-        if is_new and told.is_exclusive:
+    scopes = [Extent.CLOUD, Extent.REALM] if is_inside else [Extent.CLOUD]
+    if told.is_exclusive and told.extent is not Extent.CLOUD:
+        del scopes[0]
+    taken_by = [
+        scope
+        for scope in scopes
+        if install(node, address, scope, told.iid, route, is_published=True)
+    ]
+    if told.is_exclusive and scopes:
+        heed_holder(node, address, scopes[0], told.iid, told.extent)
+        for scope in taken_by:
             role_routes(node, address)[1].map(scope).is_certified = True
-    if told.is_exclusive:
-        heed_holder(node, address, Extent.CLOUD, told.iid)
 
 
 def _clear(node: Node, address: Address, iid: InstanceId) -> None:
@@ -225,36 +243,35 @@ def _clear(node: Node, address: Address, iid: InstanceId) -> None:
         if one.iid <= iid:
             drop_local(node, one, RoleLoss.CLEARED)
     _, role = role_routes(node, address)
-    if role.exclusive <= iid:
-        role.exclusive = InstanceId(0)
-        wipe(node, address, InstanceId(0))
+    if max(role.exclusive, role.exclusive_inside) <= iid:
+        role.exclusive = role.exclusive_inside = InstanceId(0)
+        for scope in (Extent.CLOUD, Extent.REALM):
+            wipe(node, address, scope, list(role.map(scope).routes))
 
 
-def _answer_with_holder(node: Node, link: str, address: Address, parcel: Parcel) -> bool:
+def _answer_with_holder(
+    node: Node, link: str, address: Address, standing: Extent, parcel: Parcel
+) -> None:
     """Announce the holder to those who do not know of it; a loser among them gives way. H15.
 
-    Return whether that may be: where the holder's extent ends it keeps nobody out.
+    It is the one for who stands there: where a holder's extent ends it keeps nobody out.
     """
-    iid = holder(node, address)
+    iid = holder(node, address, standing)
     id_ = node.ids.fresh()
     own = node.instances(address).get(iid)
-    _, role = role_routes(node, address)
-    scope = Extent.REALM if iid in role.realm.routes else Extent.CLOUD
-    extent = role.map(scope).routes[iid].extent if own is None else own.extent
-    if extent is Extent.NODE or (extent is Extent.REALM and node.is_remote(link)):
-        return False
     if own is not None:
         own.seq += 1
         told = _told(node, own, is_published=True, id_=id_)
     else:
+        _, role = role_routes(node, address)
+        scope = Extent.REALM if iid in role.realm.routes else Extent.CLOUD
         route = role.map(scope).routes[iid]
         told = Publish(
             id_, *address, iid, True, True, route.seq, route.hops + 1,
-            local_only=scope is Extent.REALM, extent=extent,
+            local_only=scope is Extent.REALM, extent=route.extent,
         )  # fmt: skip
         _remember(node, told)
     _put(node, told, link, parcel)
-    return True
 
 
 def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:

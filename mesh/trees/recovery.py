@@ -16,6 +16,7 @@ from mesh.model.trees import Address, Extent, InstanceId, MessageId
 from mesh.trees.colours import need_colour
 from mesh.trees.directing import heals_to_ask, way_to
 from mesh.trees.exclusives import heed_holder, is_beaten
+from mesh.trees.holders import reach_of
 from mesh.trees.hop_times import believable, expected_hop, hear_of_far, slowest_own
 from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
@@ -28,7 +29,10 @@ def is_built(node: Node, address: Address, scope: Extent) -> bool:
     """Return whether messages may follow the map as it is.
 
     An empty map is never certain: an instance published since may have been missed. H1.
+    Who holds a role alone at this node is all that there is within NODE.
     """
+    if scope is Extent.NODE:
+        return True
     tree = node.trees.get(address.tree)
     role = tree.roles.get(address.role) if tree is not None else None
     if role is None:
@@ -47,7 +51,7 @@ def recover(node: Node, session: Session) -> None:
     """
     session.recoveries += 1
     session.owed[RECOVERY] = None
-    key = (session.address, session.scope)
+    key = _key(node, session)
     join = node.joins.get(key)
     if join is None:
         join = node.joins[key] = Join(*key, [session])
@@ -60,7 +64,13 @@ def recover(node: Node, session: Session) -> None:
 
 def is_recovering(node: Node, session: Session) -> bool:
     """Return whether a recovery of this session's role and map runs here."""
-    return (session.address, session.scope) in node.joins
+    return _key(node, session) in node.joins
+
+
+def _key(node: Node, session: Session) -> tuple[Address, Extent]:
+    """Return what a session recovers here: the map that it follows, or where it may go at all."""
+    scope = reach_of(node, session)
+    return session.address, session.scope if scope is Extent.NODE else scope
 
 
 def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
@@ -129,8 +139,8 @@ def _release_searchers(node: Node, join: Join) -> None:
     Where it leads nowhere they wait once more, for as long as the recovery still runs. Spec: 5.8.
     """
     _, role = role_routes(node, join.address)
-    table = role.map(join.scope)
     for session in [one for one in join.waiters if one.options.one_instance]:
+        table = role.map(reach_of(node, session))
         ways = table.links(session.iid, from_outside=session.left_realm, but=session.offered)
         if any(link != session.came_by and link not in session.sent for link in ways):
             join.waiters.remove(session)
@@ -259,14 +269,14 @@ def _spread(node: Node, own: Recovery, batch: MessageId, spew: int = 0) -> None:
 
 def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None:
     """Spec: 5.4, 5.14: a flood of the realm fills its map; beaten holders fill none."""
-    if is_beaten(node, own.address, said.iid, is_exclusive=said.is_exclusive):
+    if is_beaten(node, own.address, said.iid, is_exclusive=said.is_exclusive, standing=own.scope):
         return
     route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms, said.extent)
     install(node, own.address, own.scope, said.iid, route, asked_ms=own.began_ms)
-    if said.extent is Extent.REALM:
-        install(node, own.address, Extent.CLOUD, said.iid, route, asked_ms=own.began_ms)
     if said.is_exclusive:
-        heed_holder(node, own.address, own.scope, said.iid)
+        heed_holder(node, own.address, own.scope, said.iid, said.extent)
+    elif said.extent is Extent.REALM:
+        install(node, own.address, Extent.CLOUD, said.iid, route, asked_ms=own.began_ms)
 
 
 def _settle_branch(node: Node, own: Recovery, link: str, *, ok: bool) -> None:

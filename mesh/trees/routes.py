@@ -134,8 +134,11 @@ class RoleRoutes:
 
     Attributes:
         everywhere: The map that messages follow.
-        realm: The map of `local_realm` messages: links of the realm alone. H16.
-        exclusive: The instance that holds the role alone, 0 for none known.
+        realm: Links of the realm alone: the map of `local_realm` messages, H16, and of all that
+            have not left the realm while one alone holds the role there.
+        exclusive: The instance that holds the role alone everywhere, 0 for none known.
+        exclusive_inside: The one that does so in the realm alone. It is in the map of the realm
+            only: others are found beyond, by messages from there.
         heals: Heals that were taken into account. Spec: 7.3.
     """
 
@@ -143,6 +146,7 @@ class RoleRoutes:
     everywhere: RouteMap = field(default_factory=RouteMap)
     realm: RouteMap = field(default_factory=RouteMap)
     exclusive: InstanceId = NO_INSTANCE
+    exclusive_inside: InstanceId = NO_INSTANCE
     heals: int = 0
 
     def map(self, scope: Extent) -> RouteMap:

@@ -9,6 +9,7 @@ from mesh.model.tree_apps import PROBE, Delivered, Refused, SendWanted
 from mesh.model.tree_frames import BreakReason, Cause, Reply, ReplyKind, RouteBreak, Send
 from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, name_fault
+from mesh.trees.holders import holder_over, reach_of
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.late_routes import concerns, enter, pass_on, renew
 from mesh.trees.node import TOO_FAR, Node
@@ -79,7 +80,7 @@ def forward(node: Node, session: Session) -> None:
     """Give a message to instances here and to the links that lead to others."""
     one_instance = session.options.one_instance
     candidates = _candidates(node, session)
-    is_sure = is_built(node, session.address, session.scope)
+    is_sure = is_built(node, session.address, reach_of(node, session))
     is_kept_out = _deliver(node, session, is_endpoint=is_sure and not candidates)
     if one_instance and session.is_delivered:
         _end_if_idle(node, session)
@@ -107,9 +108,10 @@ def _candidates(node: Node, session: Session) -> list[str]:
     One that was here and has it may have moved meanwhile: it is not given it there again. I1.
     """
     _, role = role_routes(node, session.address, session.protocol)
-    ways = role.map(session.scope).links(
-        session.iid, from_outside=session.left_realm, but=session.offered
-    )
+    scope = reach_of(node, session)
+    if scope is Extent.NODE:
+        return []
+    ways = role.map(scope).links(session.iid, from_outside=session.left_realm, but=session.offered)
     found = [link for link in ways if link != session.came_by and link not in session.sent]
     if session.options.one_instance and not session.iid:
         return _nearest_first(node, session, found)
@@ -118,7 +120,7 @@ def _candidates(node: Node, session: Session) -> list[str]:
 
 def _nearest_first(node: Node, session: Session, found: list[str]) -> list[str]:
     """Put the link first that the hop before meant, else the nearest instance's. Spec: 6.2."""
-    table = role_routes(node, session.address)[1].map(session.scope)
+    table = role_routes(node, session.address)[1].map(reach_of(node, session))
     ranked = sorted(
         (iid != session.toward, route.hops, iid, route.link)
         for iid, route in table.routes.items()
@@ -190,7 +192,7 @@ def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:
 def _break_off(node: Node, session: Session) -> None:
     """Report that the way here leads nowhere, and that nobody was found. Spec: 5.11."""
     if session.came_by is not None and not session.is_orphan:
-        told = RouteBreak(*session.address, session.scope, session.iid)
+        told = RouteBreak(*session.address, reach_of(node, session), session.iid)
         node.transmit(session.came_by, told)
     session.has_not_found = session.has_not_found or not session.upstream_delivered
     settle(node, session)
@@ -200,8 +202,20 @@ def read_break(node: Node, link: str, said: RouteBreak) -> None:
     """Forget routes that were found stale, or to go round."""
     if said.reason is BreakReason.CYCLE:
         flooding(node).heard_of_cycle(node, link, said)
-    else:
-        remove_routes_over(node, Address(said.tree, said.role), said.scope, link, said.iid)
+        return
+    address = Address(said.tree, said.role)
+    alone = holder_over(node, address, link)
+    remove_routes_over(node, address, said.scope, link, said.iid)
+    if alone and said.iid in (0, alone):
+        remove_routes_over(node, address, Extent.REALM, link, alone)
+        _look_beyond(node, address, link)
+
+
+def _look_beyond(node: Node, address: Address, link: str) -> None:
+    """Let what went to the holder of a role, who is no more, go to all whom he kept out. H9."""
+    for session in node.by_address.get(address, {}).values():
+        if link in session.owed and not session.left_realm and not session.options.one_instance:
+            node.ready.append(session)
 
 
 def _end_if_idle(node: Node, session: Session) -> None:

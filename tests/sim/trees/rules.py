@@ -5,6 +5,8 @@ Spec: tree_layer 10.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import Address, Extent, InstanceId, TreeId
 from mesh.trees.links import TWO_WRITERS
@@ -177,17 +179,23 @@ def _check_colours(world: World) -> None:
 
 
 def _check_holders(world: World) -> None:
-    for part in world.parts():
-        holders: dict[Address, list[str]] = {}
-        for name in part:
-            for roles in inside(world, name).hosted.values():
-                for instances in roles.values():
-                    for one in instances.values():
-                        if one.is_exclusive:
-                            holders.setdefault(one.address, []).append(name)
-        for address, names in holders.items():
-            if len(names) > 1:
-                raise RuleBrokenError(f"Q6: {address.role} is held alone by {names}")
+    """Q6: of those whom anybody hears of one holds a role alone, as far as it is to be known."""
+    realms = sorted({realm for realm in world.realms.values() if realm})
+    places = {Extent.CLOUD: world.parts(), Extent.NODE: [[name] for name in world.nodes]}
+    places[Extent.REALM] = [part for realm in realms for part in world.parts(realm=realm)]
+    for reach, parts in places.items():
+        for part in parts:
+            holders = Counter(
+                one.address
+                for name in part
+                for roles in inside(world, name).hosted.values()
+                for instances in roles.values()
+                for one in instances.values()
+                if one.is_exclusive and one.extent.covers(reach)
+            )
+            for address, count in holders.items():
+                if count > 1:
+                    raise RuleBrokenError(f"Q6: {address.role} is held alone {count} times: {part}")
 
 
 def _check_edges(world: World) -> None:
