@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.core.holds import ChainKey
@@ -32,6 +32,18 @@ class BrokenChains:
     _given_up: set[ChainKey] = field(default_factory=set)
     _accepted_at: set[TopicPartition] = field(default_factory=set)
     _unreadable: dict[TopicPartition, None] = field(default_factory=dict)
+
+    def leave(self, outboxes: Collection[str]) -> None:
+        """Forget what was of outboxes that are read no further.
+
+        One that comes back is another: what is missing there has nothing to do with it.
+        """
+        self._asked_ms = _of_others(self._asked_ms, outboxes)
+        self._ask_again_ms = _of_others(self._ask_again_ms, outboxes)
+        self._given_up = {key for key in self._given_up if key[0].topic not in outboxes}
+        self._accepted_at = {at for at in self._accepted_at if at.topic not in outboxes}
+        for at in [one for one in self._unreadable if one.topic in outboxes]:
+            del self._unreadable[at]
 
     # -- repairs --------------------------------------------------------------------------
 
@@ -101,3 +113,8 @@ class BrokenChains:
     def has_unreadable(self, at: TopicPartition) -> bool:
         """Return whether a frame there could not be read since a repair was asked for."""
         return at in self._unreadable
+
+
+def _of_others(kept: Mapping[ChainKey, int], outboxes: Collection[str]) -> dict[ChainKey, int]:
+    """Return what is kept of chains that come by none of some outboxes."""
+    return {key: ms for key, ms in kept.items() if key[0].topic not in outboxes}

@@ -130,6 +130,7 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
 def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
     """Record in the next commit that outboxes are read no further, and lack nothing."""
     progress, batch = lane.progress, lane.open(now_ms)
+    lane.broken.leave(gone)
     # What is not read just now may be all the same what a target was left out for.
     sources = [*guaranteed_sources(lane), *_resting_sources(lane)]
     for stop in [one for one in progress.stopped.values() if one.topic in gone]:

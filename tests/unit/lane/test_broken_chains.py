@@ -48,3 +48,16 @@ def test_a_frame_that_could_not_be_read_counts_until_a_repair_is_asked_for() -> 
     assert chains.has_unreadable(AT)
     chains.repair_asked(KEY, 1, 0)
     assert not chains.has_unreadable(AT)
+
+
+def test_an_outbox_that_is_left_leaves_nothing_behind() -> None:
+    """Links come and go, and what comes by the same name later is another outbox."""
+    chains = BrokenChains()
+    chains.repair_asked(KEY, 0, 0)
+    chains.give_up(KEY)
+    chains.expect_hole(AT)
+    chains.note_unreadable(AT)
+    chains.leave(["mesh.c.to.b.g"])
+    assert chains != BrokenChains()
+    chains.leave([AT.topic])
+    assert chains == BrokenChains()
