@@ -1,7 +1,7 @@
 """What each clause demands, and which tests and modules speak of it: docs/spec-map.md.
 
-`python -m tests.spec_map` writes the page: sentences of `tests/clauses.py` and of the table of
-examples, and every `Spec: K11, K18.` and the like of docstrings and comments.
+`python -m tests.spec_map` writes the page: sentences of `tests/clauses.py`, `tests/sections.py` and
+of the table of examples, and every `Spec: K11, K18.` and the like of docstrings and comments.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.clauses import TOLD
+from tests.sections import SECTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "spec-map.md"
@@ -29,7 +30,7 @@ CLAUSES = (
 """The rules of the wire and the scenarios of the source systems: each is to have a test."""
 
 LATER = ("K-5", "K-9", "K-10")
-"""Of existing Kafka topics that are bound to subjects, which the mesh does not do yet."""
+WHY_LATER = "of existing Kafka topics that are bound to subjects, which the mesh does not do yet"
 
 HOW_MADE = (
     "Made by `python -m tests.spec_map` from the `Spec:` lines of the code; do not edit. `K` are "
@@ -37,9 +38,18 @@ HOW_MADE = (
     "itself does; `EMS`, `UM`, `DMR` and `PAT` are of the systems whose routing the mesh follows: "
     "TIBCO EMS, Universal Messaging, Solace, and the tree layer."
 )
+HOW_NAMED = (
+    "The code also names sections of the documents that the mesh was designed by: `DESIGN`, "
+    "`kafka.md` (the wire), `lab.md` (scenario files) and `tree_layer` (roles on trees), whose "
+    "hardenings are `H` and whose invariants are `I` and `Q`."
+)
 _EXAMPLE = re.compile(r"\| ((?:EMS|UM|DMR|PAT)-\d+) \| (.+?) \|")
 _SPEC = re.compile(r"Spec:([^\n]*(?:\n[^\n]*)?)")
 _CLAUSE = re.compile(r"\b(?:(K|R|EMS-|UM-|DMR-|K-|PAT-)(\d+)(?:(?:-|\.\.| to )\1?(\d+))?)\b")
+_SECTION = re.compile(
+    r"\b(DESIGN|tree_layer|kafka\.md|lab\.md) §?(\d+(?:\.\d+)?(?:, \d+(?:\.\d+)?)*)"
+)
+_RULE = re.compile(r"\b([HIQ]\d+)\b")
 
 
 def clauses_of(text: str) -> Iterator[str]:
@@ -48,6 +58,15 @@ def clauses_of(text: str) -> Iterator[str]:
         for kind, first, last in _CLAUSE.findall(match.group(1)):
             for number in range(int(first), int(last or first) + 1):
                 yield f"{kind}{number}"
+
+
+def sections_of(text: str) -> Iterator[str]:
+    """Yield the sections, hardenings and invariants that a text names after `Spec:`."""
+    for match in _SPEC.finditer(text):
+        for document, numbers in _SECTION.findall(match.group(1)):
+            for number in numbers.split(", "):
+                yield f"{document} {number}"
+        yield from _RULE.findall(match.group(1))
 
 
 def tests_by_clause() -> Mapping[str, list[str]]:
@@ -67,12 +86,21 @@ def tests_by_clause() -> Mapping[str, list[str]]:
 
 def modules_by_clause() -> Mapping[str, list[str]]:
     """Return the modules that name each clause."""
+    return _naming(clauses_of, "mesh", "streaming")
+
+
+def files_by_section() -> Mapping[str, list[str]]:
+    """Return the modules, and the files of tests, that name each section."""
+    return _naming(sections_of, "mesh", "streaming", "tests")
+
+
+def _naming(named_in: Callable[[str], Iterator[str]], *packages: str) -> Mapping[str, list[str]]:
     found: dict[str, dict[str, None]] = defaultdict(dict)
-    for package in ("mesh", "streaming"):
+    for package in packages:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for clause in clauses_of(path.read_text(encoding="utf-8")):
-                found[clause][path.relative_to(ROOT).as_posix()] = None
-    return {clause: list(modules) for clause, modules in found.items()}
+            for name in named_in(path.read_text(encoding="utf-8")):
+                found[name][path.relative_to(ROOT).as_posix()] = None
+    return {name: list(files) for name, files in found.items()}
 
 
 def demands() -> Mapping[str, str]:
@@ -91,7 +119,7 @@ def page() -> str:
         "# Clauses, their tests and their modules",
         HOW_MADE,
         "",
-        f"Without a test: {', '.join(untested) or 'none'}. For later: {', '.join(LATER)}.",
+        f"Without a test: {', '.join(untested) or 'none'}. For later: {', '.join(LATER)}, {WHY_LATER}.",
         "",
         "| clause | what it demands | tests | modules |",
         "|---|---|---|---|",
@@ -100,6 +128,16 @@ def page() -> str:
         held = "<br>".join(tests.get(clause, ())) or _nothing(clause)
         by = "<br>".join(modules.get(clause, ()))
         lines.append(f"| {clause} | {said[clause]} | {held} | {by} |")
+    named = files_by_section()
+    lines += [
+        "",
+        "## Sections",
+        HOW_NAMED,
+        "",
+        "| section | what it says | named in |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {one} | {said} | {'<br>'.join(named[one])} |" for one, said in SECTIONS.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import spec_map
+from tests.sections import SECTIONS
 
 ROOT = Path(__file__).parents[1]
 BODY_LINES_MAX = 60
@@ -147,6 +148,14 @@ def test_the_map_says_of_each_clause_what_it_demands() -> None:
     named = {*spec_map.CLAUSES, *spec_map.tests_by_clause(), *spec_map.modules_by_clause()}
     assert named - set(spec_map.demands()) == set()
     assert set(spec_map.demands()) - named == set(), "nobody names these"
+
+
+def test_the_map_says_of_each_section_what_it_says() -> None:
+    """The documents themselves are not in the repository."""
+    assert set(spec_map.files_by_section()) == set(SECTIONS)
+    bare = re.compile(r"Spec: \d")
+    files = [path for package in ("mesh", "streaming") for path in (ROOT / package).rglob("*.py")]
+    assert [path.name for path in files if bare.search(path.read_text(encoding="utf-8"))] == []
 
 
 NAMED_FILE = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|yaml|md))`|\]\(([\w./-]+)\)")

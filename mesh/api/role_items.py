@@ -1,4 +1,7 @@
-"""Roles of the tree layer as lists of the API: who wants which, and the ways there. Spec: 8, 13."""
+"""Roles of the tree layer as lists of the API: who wants which, and the ways there.
+
+Spec: tree_layer 8, 13.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What comes and goes between applications: messages, and the replies to them. Spec: 6.4, 8."""
+"""What comes and goes between applications: messages, and the replies to them.
+
+Spec: tree_layer 6.4, 8.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ class Call:
 
 @dataclass(slots=True)
 class Calls:
-    """Sends that wait for their last replies, the oldest first. Spec: 6.4."""
+    """Sends that wait for their last replies, the oldest first. Spec: tree_layer 6.4."""
 
     _open: dict[str, Call] = field(default_factory=dict)
 

@@ -293,7 +293,7 @@ class Roles:
     # -- the mesh ------------------------------------------------------------------------
 
     def listen(self, *news: tree_apps.NewsKind | str) -> None:
-        """Notify `listener` of more than concerns this application itself. Spec: 7.4, 8.
+        """Notify `listener` of more than concerns this application itself. Spec: tree_layer 7.4, 8.
 
         Args:
             news: `"splits"`: which nodes are lost (`NodesLost`) and found again (`NodesFound`);

@@ -19,7 +19,7 @@ from mesh.model.trees import TreeId
 
 
 class Verdict(StrEnum):
-    """What becomes of a message or reply that an application watches. Spec: 6.8."""
+    """What becomes of a message or reply that an application watches. Spec: tree_layer 6.8."""
 
     CONTINUE = "continue"
     SUSPEND = "suspend"

@@ -14,7 +14,10 @@ from mesh.model.tree_frames import PLAIN, Cause, Options, ReplyKind
 from mesh.model.trees import NO_INSTANCE, Address, Colour, Extent, InstanceId, MessageId, TreeId
 
 LEASE_MS = 10_000
-"""How long an application lives without renewing its lease, unless it says otherwise. Spec: 13."""
+"""How long an application lives without renewing its lease, unless it says otherwise.
+
+Spec: tree_layer 13.
+"""
 
 
 PROBE = "$held"
@@ -36,7 +39,7 @@ class RoleRequest:
 
     Attributes:
         iid: Of the instance; 0, as a rule, for a fresh one.
-        is_polite: An exclusive role is taken only if nobody holds it. Spec: 5.4.
+        is_polite: An exclusive role is taken only if nobody holds it. Spec: tree_layer 5.4.
     """
 
     address: Address
@@ -95,7 +98,7 @@ class SendWanted:
 
 @dataclass(frozen=True, slots=True)
 class AnswerGiven:
-    """An application answers what was delivered to one of its instances. Spec: 6.5, 8.
+    """An application answers what was delivered to one of its instances. Spec: tree_layer 6.5, 8.
 
     Attributes:
         grants: Give the sender the role `granted` (default: the one that was addressed).
@@ -113,7 +116,7 @@ class AnswerGiven:
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveCleared:
-    """The holder of this exclusive role, alive or dead, is to lose it. Spec: 5.3."""
+    """The holder of this exclusive role, alive or dead, is to lose it. Spec: tree_layer 5.3."""
 
     app: str
     address: Address
@@ -121,7 +124,7 @@ class ExclusiveCleared:
 
 @dataclass(frozen=True, slots=True)
 class TreeEvicted:
-    """Forget the routes of a tree, as when the cache is full. Spec: 5.15."""
+    """Forget the routes of a tree, as when the cache is full. Spec: tree_layer 5.15."""
 
     app: str
     tree: TreeId
@@ -142,7 +145,7 @@ class RoutesAsked:
 
 @dataclass(frozen=True, slots=True)
 class SnoopWanted:
-    """An application watches what passes its node. Spec: 6.7, 6.8.
+    """An application watches what passes its node. Spec: tree_layer 6.7, 6.8.
 
     Attributes:
         tree: Which one, "" for all.
@@ -182,7 +185,10 @@ class Resumed:
 
 
 class NewsKind(StrEnum):
-    """What an application may ask to be told of, beside what concerns itself. Spec: 7.4, 8."""
+    """What an application may ask to be told of, beside what concerns itself.
+
+    Spec: tree_layer 7.4, 8.
+    """
 
     SPLITS = "splits"
     COLOURS = "colours"
@@ -246,7 +252,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Snooped:
-    """A message or reply passes the node, and this application watches. Spec: 6.8.
+    """A message or reply passes the node, and this application watches. Spec: tree_layer 6.8.
 
     Attributes:
         token: To be named in `Resumed`; 0 if it does not wait.
@@ -348,14 +354,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSuspected:
-    """A tree link was lost; a census can tell whether the mesh is split. Spec: 7.4."""
+    """A tree link was lost; a census can tell whether the mesh is split. Spec: tree_layer 7.4."""
 
     link: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unpartitioned:
-    """Two parts of the mesh have met again. Spec: 7.4.
+    """Two parts of the mesh have met again. Spec: tree_layer 7.4.
 
     Attributes:
         near, far: The ends of the link where they met, `near` on the side that is told.
@@ -384,7 +390,7 @@ class ColourReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColourChanged:
-    """The node's part, or its part of the realm, has another label. Spec: 7.4.
+    """The node's part, or its part of the realm, has another label. Spec: tree_layer 7.4.
 
     Attributes:
         old: None for a node that had none, and where nothing has changed: `ASKED`.
@@ -399,7 +405,7 @@ class ColourChanged:
 
 @dataclass(frozen=True, slots=True)
 class TreeBuilt:
-    """The node knows a tree that was new to it, or that it had forgotten. Spec: 8.
+    """The node knows a tree that was new to it, or that it had forgotten. Spec: tree_layer 8.
 
     Attributes:
         protocol: Of the message that it came by, "" for none.
@@ -411,7 +417,7 @@ class TreeBuilt:
 
 @dataclass(frozen=True, slots=True)
 class NodesLost:
-    """Some nodes no longer answer: the mesh is split, or they are dead. Spec: 7.4.
+    """Some nodes no longer answer: the mesh is split, or they are dead. Spec: tree_layer 7.4.
 
     Attributes:
         reached: Who answers, this node among them.

@@ -58,13 +58,15 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """An instance is there, or with `is_published` False no longer. A flood. Spec: 5.2, 5.3.
+    """An instance is there, or with `is_published` False no longer. A flood.
+
+    Spec: tree_layer 5.2, 5.3.
 
     Attributes:
         seq: Of the instance; higher is newer.
         hops: Links crossed when this is read.
         local_only: Only links inside the origin's realm were crossed. H16.
-        spew: PATENT: for so many hops it goes everywhere, whatever tables say. 5.2.
+        spew: PATENT: for so many hops it goes everywhere, whatever tables say.
     """
 
     id: MessageId
@@ -82,18 +84,18 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """Several `Publish` that go the same way. Spec: 5.5."""
+    """Several `Publish` that go the same way. Spec: tree_layer 5.5."""
 
     publishes: tuple[Publish, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRequest:
-    """Who hosts this role? A flood whose echo ends it. Spec: 5.8.
+    """Who hosts this role? A flood whose echo ends it. Spec: tree_layer 5.8.
 
     Attributes:
         batch: One per recovery; a host raises its seq once for it. H2.
-        heal: It goes to this heal, and is a flood only behind it; 0 for one that is a flood. 7.3.
+        heal: It goes to this heal, and is a flood only behind it; 0 for one that is a flood.
         known: Instances that do not answer: the asker's routes to them are good.
         spew: As of `Publish`.
     """
@@ -135,7 +137,7 @@ class RecoveryDone:
 
 
 class EdgePhase(StrEnum):
-    """What is said of an edge. Spec: 5.6."""
+    """What is said of an edge. Spec: tree_layer 5.6."""
 
     CREATE = "create"
     ASK = "ask"
@@ -160,7 +162,7 @@ class BreakReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RouteBreak:
-    """Your routes for this role over me lead nowhere, or round. Spec: 5.11, 5.12.
+    """Your routes for this role over me lead nowhere, or round. Spec: tree_layer 5.11, 5.12.
 
     Attributes:
         scope: The map that is meant: CLOUD or REALM.
@@ -178,7 +180,7 @@ class RouteBreak:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a message is to be sent. Spec: 6.1, 8."""
+    """How a message is to be sent. Spec: tree_layer 6.1, 8."""
 
     one_way: bool = False
     one_instance: bool = False
@@ -187,7 +189,7 @@ class Options:
 
     @property
     def fault(self) -> str | None:
-        """Why no message is sent so, in one line; None if it is. Spec: 6.1."""
+        """Why no message is sent so, in one line; None if it is. Spec: tree_layer 6.1."""
         if self.one_way and (self.one_instance or self.one_response):
             return "one_way goes with neither one_instance nor one_response; drop one"
         return None
@@ -224,7 +226,10 @@ class Send:
 
 
 class ReplyKind(StrEnum):
-    """What comes back. The last four close accounts only and are never shown as data. Spec: 4."""
+    """What comes back. The last four close accounts only and are never shown as data.
+
+    Spec: tree_layer 4.
+    """
 
     DATA = "data"
     NULL = "null"
@@ -248,7 +253,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role that comes with a reply. Spec: 5.13.
+    """A role that comes with a reply. Spec: tree_layer 5.13.
 
     Attributes:
         give_up: The instance itself moves; else this is leave to take the role too.
@@ -266,7 +271,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, on the way that the message came. Spec: 6.4.
+    """An answer, on the way that the message came. Spec: tree_layer 6.4.
 
     Attributes:
         had: Messages that were given to the instance which moves with a grant, the newest ones.
@@ -290,7 +295,7 @@ class Reopen:
 
 @dataclass(frozen=True, slots=True)
 class ColourSpread:
-    """The colour of this part, or of the realm's part. Spec: 7.1."""
+    """The colour of this part, or of the realm's part. Spec: tree_layer 7.1."""
 
     scope: Extent
     colour: Colour
@@ -298,7 +303,7 @@ class ColourSpread:
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """Two parts have become one at a link; flooded on the side of `near`. Spec: 7.2.
+    """Two parts have become one at a link; flooded on the side of `near`. Spec: tree_layer 7.2.
 
     Attributes:
         near, far: The ends of the link.
@@ -332,7 +337,7 @@ class HealNotice:
 
 @dataclass(frozen=True, slots=True)
 class GetTrees:
-    """What do you know? Asked by a node that joins. Spec: 5.16."""
+    """What do you know? Asked by a node that joins. Spec: tree_layer 5.16."""
 
     id: MessageId
 

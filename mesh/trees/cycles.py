@@ -54,7 +54,7 @@ def _may_break(node: Node, link: str, said: Send) -> bool:
 def _reverse_routes(node: Node, address: Address, scope: Extent, link: str, towards: str) -> bool:
     """Point the routes of a role over one link to another; return whether there were any.
 
-    It breaks the rule by which nothing loops. Spec: 5.12.
+    It breaks the rule by which nothing loops. Spec: tree_layer 5.12.
     """
     tree, role = role_routes(node, address)
     table = role.map(scope)

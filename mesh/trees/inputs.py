@@ -48,14 +48,17 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class RealmChanged:
-    """Operators have given the node another realm, "" for none. Spec: 5.14."""
+    """Operators have given the node another realm, "" for none. Spec: tree_layer 5.14."""
 
     realm: str
 
 
 @dataclass(frozen=True, slots=True)
 class PortOpened:
-    """An application listens to a protocol, "" being the one of those who name none. Spec: 6.7."""
+    """An application listens to a protocol, "" being the one of those who name none.
+
+    Spec: tree_layer 6.7.
+    """
 
     app: str
     protocol: str = ""
@@ -71,7 +74,7 @@ class PortClosed:
 
 @dataclass(frozen=True, slots=True)
 class RolesAdded:
-    """An application takes roles; several go in one frame per link. Spec: 5.2, 5.5."""
+    """An application takes roles; several go in one frame per link. Spec: tree_layer 5.2, 5.5."""
 
     app: str
     requests: Sequence[RoleRequest]
@@ -79,7 +82,7 @@ class RolesAdded:
 
 @dataclass(frozen=True, slots=True)
 class RolesRemoved:
-    """An application gives roles up. Spec: 5.3."""
+    """An application gives roles up. Spec: tree_layer 5.3."""
 
     app: str
     addresses: Sequence[Address]
@@ -87,7 +90,10 @@ class RolesRemoved:
 
 @dataclass(frozen=True, slots=True)
 class AppGone:
-    """An application has ended: its roles go, and nobody waits for its answers. Spec: 13."""
+    """An application has ended: its roles go, and nobody waits for its answers.
+
+    Spec: tree_layer 13.
+    """
 
     app: str
 

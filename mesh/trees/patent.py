@@ -42,7 +42,10 @@ class PatentFlooding(Flooding):
         return _onward(node, address, list(ways), spew, stops_here=bool(node.instances(address)))
 
     def took_part(self, node: Node, own: Recovery) -> None:
-        """Trust the map, as everybody does who took part. Spec: 5.7; what it breaks: H6."""
+        """Trust the map, as everybody does who took part.
+
+        Spec: tree_layer 5.7; what it breaks: H6.
+        """
         _, role = role_routes(node, own.address)
         role.map(own.scope).is_certified = True
         if own.scope is Extent.CLOUD:

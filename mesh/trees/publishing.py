@@ -48,7 +48,7 @@ however small those are in this mesh."""
 
 @dataclass(slots=True)
 class Parcel:
-    """What goes out over each link, gathered so that one frame carries it. Spec: 5.5."""
+    """What goes out over each link, gathered so that one frame carries it. Spec: tree_layer 5.5."""
 
     publishes: dict[str, list[Publish]] = field(default_factory=dict)
 

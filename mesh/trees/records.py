@@ -108,7 +108,7 @@ class Session:
 
 @dataclass(slots=True)
 class Held:
-    """A message, or a reply to it, on its way past those who watch. Spec: 6.8.
+    """A message, or a reply to it, on its way past those who watch. Spec: tree_layer 6.8.
 
     Attributes:
         said, source: The reply and who gave it; None for the message.
@@ -138,7 +138,7 @@ def size_of(said: Reply) -> int:
 
 @dataclass(slots=True)
 class Join:
-    """A recovery that began here, and everybody who waits for it. Spec: 5.8.
+    """A recovery that began here, and everybody who waits for it. Spec: tree_layer 5.8.
 
     Attributes:
         late: Messages from here that it began too early for; they wait for the next one.
@@ -146,7 +146,7 @@ class Join:
         generations: Of the role's two maps when it began. H8.
         heals: Heals known when it began.
         ok: False once something may not have been heard.
-        is_directed: Only what lies behind heals is asked. Spec: 7.3.
+        is_directed: Only what lies behind heals is asked. Spec: tree_layer 7.3.
     """
 
     address: Address
@@ -163,7 +163,7 @@ class Join:
 
 @dataclass(slots=True, kw_only=True)
 class Recovery:
-    """A flood of a recovery at one node. Spec: 5.8.
+    """A flood of a recovery at one node. Spec: tree_layer 5.8.
 
     Attributes:
         parent: The link that it came by, None where it began.

@@ -136,7 +136,8 @@ def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
 def _release_searchers(node: Node, join: Join) -> None:
     """Let messages for one instance go on that have a way by now; it need not be the only one.
 
-    Where it leads nowhere they wait once more, for as long as the recovery still runs. Spec: 5.8.
+    Where it leads nowhere they wait once more, for as long as the recovery still runs.
+    Spec: tree_layer 5.8.
     """
     _, role = role_routes(node, join.address)
     for session in [one for one in join.waiters if one.options.one_instance]:
@@ -229,7 +230,10 @@ def _begun_here(
 
 
 def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[MessageId]) -> None:
-    """Ask behind heals; where nobody on the way can go on, everybody is asked. Spec: 7.3."""
+    """Ask behind heals; where nobody on the way can go on, everybody is asked.
+
+    Spec: tree_layer 7.3.
+    """
     _, role = role_routes(node, join.address)
     known = tuple(role.everywhere.routes)
     asked = [_begun_here(node, join, join.scope, known) for _ in heals]
@@ -268,7 +272,7 @@ def _spread(node: Node, own: Recovery, batch: MessageId, spew: int = 0) -> None:
 
 
 def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None:
-    """Spec: 5.4, 5.14: a flood of the realm fills its map; beaten holders fill none."""
+    """Spec: tree_layer 5.4, 5.14: a flood of the realm fills its map; beaten holders fill none."""
     if is_beaten(node, own.address, said.iid, is_exclusive=said.is_exclusive, standing=own.scope):
         return
     route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms, said.extent)

@@ -72,7 +72,8 @@ class Route(NamedTuple):
     def is_open(self, *, from_outside: bool) -> bool:
         """Return whether a message may follow it.
 
-        One that has left the realm finds nobody who is known in a realm alone. Spec: 5.2.
+        One that has left the realm finds nobody who is known in a realm alone.
+        Spec: tree_layer 5.2.
         """
         return not from_outside or self.extent is not Extent.REALM
 
@@ -139,7 +140,7 @@ class RoleRoutes:
         exclusive: The instance that holds the role alone everywhere, 0 for none known.
         exclusive_inside: The one that does so in the realm alone. It is in the map of the realm
             only: others are found beyond, by messages from there.
-        heals: Heals that were taken into account. Spec: 7.3.
+        heals: Heals that were taken into account. Spec: tree_layer 7.3.
     """
 
     name: str

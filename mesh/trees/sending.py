@@ -119,7 +119,10 @@ def _candidates(node: Node, session: Session) -> list[str]:
 
 
 def _nearest_first(node: Node, session: Session, found: list[str]) -> list[str]:
-    """Put the link first that the hop before meant, else the nearest instance's. Spec: 6.2."""
+    """Put the link first that the hop before meant, else the nearest instance's.
+
+    Spec: tree_layer 6.2.
+    """
     table = role_routes(node, session.address)[1].map(reach_of(node, session))
     ranked = sorted(
         (iid != session.toward, route.hops, iid, route.link)
@@ -172,7 +175,10 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> bool:
 
 
 def _reaches(session: Session, one: LocalRole) -> bool:
-    """Return whether a message may be given to an instance: how far that is known. Spec: 5.2."""
+    """Return whether a message may be given to an instance: how far that is known.
+
+    Spec: tree_layer 5.2.
+    """
     if one.extent is Extent.NODE:
         return session.came_by is None
     return one.extent is Extent.CLOUD or not session.left_realm
@@ -190,7 +196,7 @@ def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:
 
 
 def _break_off(node: Node, session: Session) -> None:
-    """Report that the way here leads nowhere, and that nobody was found. Spec: 5.11."""
+    """Report that the way here leads nowhere, and that nobody was found. Spec: tree_layer 5.11."""
     if session.came_by is not None and not session.is_orphan:
         told = RouteBreak(*session.address, reach_of(node, session), session.iid)
         node.transmit(session.came_by, told)

@@ -1,4 +1,7 @@
-"""What applications of a node want of the tree layer, as `mesh.<node>.roles` says. Spec: 13."""
+"""What applications of a node want of the tree layer, as `mesh.<node>.roles` says.
+
+Spec: tree_layer 13.
+"""
 
 from __future__ import annotations
 

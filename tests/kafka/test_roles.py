@@ -52,7 +52,7 @@ def data(replies: list[RoleReply]) -> list[bytes]:
 
 
 def until_told(fleet: Fleet, node: str, *, next_link: str) -> None:
-    """Wait until a node has told of the way to the role, for whoever only looks. Spec: 8."""
+    """Wait until a node has told of the way to the role, for whoever only looks. Spec: tree_layer 8."""
     names = TopicNames(fleet.topology.prefix)
     topic, kafka = names.routes(node), fleet.kafka("k")
     deadline = time.monotonic() + FOUND_S

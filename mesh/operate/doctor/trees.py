@@ -54,7 +54,7 @@ def check_trees(at: Examination) -> Iterator[Check]:
 
 
 def _holders(at: Examination) -> Iterator[Check]:
-    """Spec: 5.4: of one part, one holds a role alone."""
+    """Spec: tree_layer 5.4: of one part, one holds a role alone."""
     held: dict[tuple[str, Address], list[str]] = {}
     for node, declared in at.topology.nodes.items():
         beat = at.view.nodes[node].heartbeat

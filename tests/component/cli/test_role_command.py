@@ -142,7 +142,7 @@ def test_status_tells_the_parts_of_a_mesh_that_is_split(run: Run, trees: Chain) 
 def test_status_tells_the_parts_of_a_realm_that_is_not_joined_inside(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
-    """The mesh is one, and messages of the realm alone do not come through. Spec: 5.14."""
+    """The mesh is one, and messages of the realm alone do not come through. Spec: tree_layer 5.14."""
     inside = {name: {"realm": "west"} for name in "ac"}
     nodes = {name: {**node, **inside.get(name, {})} for name, node in CHAIN["nodes"].items()}  # type: ignore[attr-defined]
     for mesh, file in chain_of({**CHAIN, "nodes": nodes}, monkeypatch, tmp_path, trees=True):

@@ -50,7 +50,7 @@ def reader_of(roles: Roles) -> Reader:
 
 
 def test_what_cannot_be_sent_is_refused_at_once(roles: Roles) -> None:
-    """Its node would only log it: whoever waits for a reply would wait in vain. Spec: 6.1."""
+    """Its node would only log it: whoever waits for a reply would wait in vain. Spec: tree_layer 6.1."""
     with pytest.raises(SubjectError, match="one_way goes with neither"):
         roles.send("t", "r", one_way=True, one_instance=True)
     with pytest.raises(SubjectError, match="900001 bytes; at most 900000 are allowed"):
@@ -131,7 +131,7 @@ def test_what_comes_behind_news_that_its_listener_stumbles_over_is_not_lost(
 
 
 def test_who_comes_back_to_a_role_that_somebody_took_over_hears_of_it() -> None:
-    """Nobody waits for it by then: it would go on as its holder, beside the other. Spec: 5.4."""
+    """Nobody waits for it by then: it would go on as its holder, beside the other. Spec: tree_layer 5.4."""
     with InMemoryMesh(SPEC) as mesh:
         first = mesh.client("a").roles("first", lease_s=600).open()
         heard: list[object] = []

@@ -133,7 +133,7 @@ def test_a_role_is_not_given_to_who_cannot_be_reached() -> None:
 
 
 def test_a_role_is_given_no_further_than_it_may_be_known() -> None:
-    """A message of a role that everybody knows may ask for one of the node alone. Spec: 5.2, 6.5."""
+    """A message of a role that everybody knows may ask for one of the node alone. Spec: tree_layer 5.2, 6.5."""
     mesh = world(roles="c")
     mesh.role("c", "own", extent=Extent.NODE)
     held = hold_answers(mesh)

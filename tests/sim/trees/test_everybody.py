@@ -75,7 +75,7 @@ def test_a_mesh_that_nobody_uses_is_silent() -> None:
 
 
 def test_one_node_and_one_realm_can_be_addressed() -> None:
-    """A message to one instance of a realm's role gets into it. Spec: 7.5."""
+    """A message to one instance of a realm's role gets into it. Spec: tree_layer 7.5."""
     mesh = World((("a", "b"), ("b", "c")), realms=PLACES)
     mesh.run()
     call = mesh.send("a", "r2", tree=REALMS, one_instance=True)

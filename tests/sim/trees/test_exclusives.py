@@ -110,7 +110,7 @@ def test_a_holder_that_answers_is_known_from_then_on() -> None:
 def test_who_answers_for_a_holder_says_what_it_knows(
     realms: dict[str, str], is_inside: bool
 ) -> None:
-    """How new that is, how far, and whether the way stays in the realm. Spec: 5.4 (H15), 5.14."""
+    """How new that is, how far, and whether the way stays in the realm. Spec: tree_layer 5.4 (H15), 5.14."""
     wires = (("a", "b"), ("b", "c"), ("c", "x"), ("x", "a"))
     mesh = world(wires, realms=realms, settings=NO_COPIES)
     mesh.role("a", "e", is_exclusive=True)
@@ -132,7 +132,7 @@ def test_who_answers_for_a_holder_says_what_it_knows(
 
 
 def test_a_loser_is_told_though_the_way_to_the_holder_is_not_new() -> None:
-    """It was lost with a link; that the holder has ended nobody has said. Spec: 5.2, 5.4 (H15)."""
+    """It was lost with a link; that the holder has ended nobody has said. Spec: tree_layer 5.2, 5.4 (H15)."""
     mesh = world((("a", "b"), ("b", "c"), ("c", "x"), ("x", "a")), settings=NO_COPIES)
     mesh.role("a", "e", is_exclusive=True)
     mesh.run()

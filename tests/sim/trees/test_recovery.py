@@ -136,7 +136,7 @@ def test_50_a_neighbour_that_never_answers() -> None:
 
 
 def test_two_hundred_unused_roles_cost_nothing_at_a_cut() -> None:
-    """Lazy repair: a loss and a heal send colours and news alone. Spec: 5.9. PAT-6."""
+    """Lazy repair: a loss and a heal send colours and news alone. Spec: tree_layer 5.9. PAT-6."""
     mesh = world(LONG)
     mesh.step("d", RolesAdded(APP, [RoleRequest(address(f"t{n}", "r")) for n in range(200)]))
     mesh.run()

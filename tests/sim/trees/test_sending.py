@@ -116,7 +116,7 @@ def test_21_one_instance_by_its_id() -> None:
 
 
 def test_a_node_beside_the_way_costs_no_frame() -> None:
-    """A warm send is one frame per edge towards the instances, and its replies. Spec: 6.2."""
+    """A warm send is one frame per edge towards the instances, and its replies. Spec: tree_layer 6.2."""
     mesh = world(STAR, roles="b")
     for _ in range(3):
         ask(mesh, "c")
@@ -126,7 +126,7 @@ def test_a_node_beside_the_way_costs_no_frame() -> None:
 
 
 def test_a_message_that_has_ended_goes_on_where_a_way_appears() -> None:
-    """And its sender, who still waits for another branch, counts on what comes. Spec: 6.6, H9."""
+    """And its sender, who still waits for another branch, counts on what comes. Spec: tree_layer 6.6, H9."""
     mesh = late_route()
     call = ask(mesh, "s")
     assert call.reached == ["m", "x"]
@@ -143,7 +143,7 @@ def test_a_call_that_is_open_cannot_begin_again() -> None:
 
 
 def test_what_has_ended_takes_a_late_route_before_what_came_behind_it() -> None:
-    """Two of one sender arrive in order, though the first was answered already. Spec: 13, Q11."""
+    """Two of one sender arrive in order, though the first was answered already. Spec: tree_layer 13, Q11."""
     mesh = late_route()
     came: list[bytes] = []
     names = [f"c{len(mesh.calls) + at}".encode() for at in range(2)]

@@ -119,7 +119,7 @@ def test_replies_keep_their_order_past_one_that_is_held() -> None:
 
 @pytest.mark.parametrize("behind", [False, True], ids=["is held", "waits behind one"])
 def test_a_branch_that_has_more_to_say_waits_for_it(behind: bool) -> None:
-    """Its word comes past its own last reply, which waits for a watcher here. Spec: 6.6, H9."""
+    """Its word comes past its own last reply, which waits for a watcher here. Spec: tree_layer 6.6, H9."""
     mesh = late_route()
     held = hold_answers(mesh)
     snoop(mesh, "s")

@@ -1,4 +1,4 @@
-"""Several watches of one application see the same, and the node gets one word. Spec: 6.8."""
+"""Several watches of one application see the same, and the node gets one word. Spec: tree_layer 6.8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hop takes is measured, and recoveries over slow links wait for longer. Spec: 5.10."""
+"""What a hop takes is measured, and recoveries over slow links wait for longer. Spec: tree_layer 5.10."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_30_a_role_is_taken_politely_only_if_nobody_holds_it(mesh: Mesh, applica
 def test_who_asked_politely_and_then_otherwise_holds_the_role(
     mesh: Mesh, application: Open
 ) -> None:
-    """The answer to the polite question came later, from the role's own holder. Spec: 5.4."""
+    """The answer to the polite question came later, from the role's own holder. Spec: tree_layer 5.4."""
     one, asking = application("a"), application("c")
     told: list[object] = []
     one.listener = told.append

@@ -153,7 +153,7 @@ def test_a_split_is_told_once_to_who_watches_for_it(mesh: Mesh, application: Ope
 
 
 def test_a_node_that_restarts_is_missed_and_found_each_time(mesh: Mesh, application: Open) -> None:
-    """It joins without a colour: nothing tells the others but that somebody counts. Spec: 7.4."""
+    """It joins without a colour: nothing tells the others but that somebody counts. Spec: tree_layer 7.4."""
     watcher = application("a")
     told: list[object] = []
     watcher.listener = told.append
