@@ -20,6 +20,7 @@ from mesh.cli.session import Heard, Session, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
+from mesh.model.counted import numbered
 
 if TYPE_CHECKING:
     from mesh.wire.keys import PauseKey
@@ -117,7 +118,7 @@ def check_part(
     sources = (one, other) if source is None else (source,)
     count = max(seen.topology.nodes[node].partitions for node in sources)
     if partition is not None and partition >= count:
-        raise wrong_input("--partition", f"the outboxes have partitions 0 to {count - 1}")
+        raise wrong_input("--partition", f"the outboxes have {numbered(count, 'partition')}")
 
 
 def _table(keys: Sequence[PauseKey]) -> Any:

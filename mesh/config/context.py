@@ -202,9 +202,8 @@ def _load(folder: Path | None) -> _Stored:
     except FileNotFoundError:
         return _Stored({}, selected="", previous="")
     except OSError as error:
-        raise wrong_input(
-            str(path), f"cannot be read: {error.strerror}; check its rights", code="UNREADABLE"
-        ) from error
+        text = f"cannot be read: {error.strerror}{_hint(error)}"
+        raise wrong_input(str(path), text, code="UNREADABLE") from error
     try:
         data = json.loads(text)
         contexts = {
@@ -267,5 +266,13 @@ def _store(stored: _Stored, path: Path) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> ConfigError:
-    text = f"cannot be written: {error.strerror}; check its rights"
+    text = f"cannot be written: {error.strerror}{_hint(error)}"
     return wrong_input(str(path), text, code="UNWRITABLE")
+
+
+def _hint(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "; check its rights"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "; a folder of that path is a file: move it away, or set XDG_CONFIG_HOME"
+    return ""

@@ -6,6 +6,7 @@ what makes the client library load or run programs.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -146,6 +147,8 @@ Nothing on this list is a secret, names a file or a further address, or weakens 
 whoever can write the record must not be able to ask for what only this machine knows.
 """
 
+_OFF_BY_MINUS_ONE = ("topic.metadata.refresh.interval.ms",)
+"""Durations of which -1 means never."""
 _FUNCTIONS = ("logger", "on_commit", "on_delivery", "default.topic.config")
 _OTHER_NAMES: Mapping[str, str] = {
     "bootstrap": SERVERS,
@@ -204,15 +207,38 @@ def option_faults(options: Mapping[str, object]) -> Iterator[tuple[str, str, str
             yield option, "MANAGED_KEY", f"is not yours to set: {MANAGED[option]}; remove it"
         elif option in JAVA_NAMES:
             yield option, "JAVA_NAME", f"is a name of the Java client; {JAVA_NAMES[option]}"
-        elif isinstance(value, str):
-            fault = reference_fault(value)
-            if fault is None and option == SERVERS and "${" not in value:
-                fault = bootstrap_fault(value)
-            if fault is not None:
-                yield option, "WRONG_VALUE", fault
+        elif isinstance(value, str) and (fault := _text_fault(option, value)) is not None:
+            yield option, "WRONG_VALUE", fault
+        elif (fault := _number_fault(option, value)) is not None:
+            yield option, "OUT_OF_RANGE", fault
     if "brokers" in options and SERVERS in options:
         message = "brokers is for embedded Kafka; remove it, or remove bootstrap.servers"
         yield "brokers", "CONFLICTING_KEYS", message
+
+
+def _text_fault(option: str, value: str) -> str | None:
+    fault = reference_fault(value)
+    if fault is None and option == SERVERS and "${" not in value:
+        return bootstrap_fault(value)
+    return fault
+
+
+def _number_fault(option: str, value: str | float) -> str | None:
+    """Return what is wrong with a number: librdkafka takes one that is none, or refuses it late."""
+    is_duration = option.endswith(".ms")
+    if isinstance(value, str):
+        if not is_duration or "${" in value:
+            return None
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+    else:
+        number = math.nan if isinstance(value, bool) and is_duration else value
+    least = -1 if option in _OFF_BY_MINUS_ONE else 0
+    if is_duration and not least <= number < math.inf:
+        return f"must be a number of milliseconds, at least {least}; got {option_text(value)}"
+    return None if math.isfinite(number) else f"must be a finite number; got {option_text(value)}"
 
 
 def reference_fault(value: str) -> str | None:

@@ -10,6 +10,7 @@ from mesh.config.nearest import nearest, node_fault
 from mesh.errors import ConfigError
 from mesh.lab import steps
 from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_faults
+from mesh.model.counted import numbered
 from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
 from mesh.model.interest_controls import ControlKind
@@ -174,7 +175,7 @@ def _worker(step: steps.Kill | steps.Start, workers: Workers) -> str | None:
         return None
     count = workers.get(step.node, 1)
     if step.worker >= count:
-        return f"{step.node} has workers 0 to {count - 1}; more are written in `spec.workers`"
+        return f"{step.node} has {numbered(count, 'worker')}; more are written in `spec.workers`"
     return None
 
 
@@ -225,7 +226,7 @@ def _data(topic: str, partition: int, topology: Topology) -> str | None:
             f"write for example {example}"
         )
     if partition >= (count := topology.nodes[node].partitions):
-        return f"{topic} has partitions 0 to {count - 1}"
+        return f"{topic} has {numbered(count, 'partition')}"
     return None
 
 

@@ -15,6 +15,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def numbered(count: int, noun: str) -> str:
+    """Return `records 0 to 2`, or `record 0 alone`: which there are of what is numbered from 0 on.
+
+    Args:
+        count: How many, 1 or more.
+        noun: Of one; an `s` makes it many.
+    """
+    return f"{noun} 0 alone" if count == 1 else f"{noun}s 0 to {count - 1}"
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return `a, b and 3 more`.
 

@@ -7,6 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from mesh.errors import TransportError, wrong_input
+from mesh.model.counted import numbered
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.state import DeadLetter
@@ -102,7 +103,7 @@ class Tracer:
             raise wrong_input("ID", text, code="UNKNOWN_TOPIC")
         node, name, topic_id, message_class = place
         if numbers[0] >= (count := self.topology.nodes[node].partitions):
-            text = f"{name} has partitions 0 to {count - 1}, and not {numbers[0]}"
+            text = f"{name} has {numbered(count, 'partition')}, and not {numbers[0]}"
             raise wrong_input("ID", text, code="UNKNOWN_MESSAGE")
         identity = MessageIdentity(topic_id, *numbers)
         return Ingress(node, TopicPartition(name, numbers[0]), identity, message_class)

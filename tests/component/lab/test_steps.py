@@ -107,7 +107,7 @@ BAD = [
     ("expect: {queue: jobs, endpoint: a/jobs, count: 1}", "expect one of"),
     ("pause: {node: a, worker: 0}", "unknown key; known here: node, timeout"),
     ("kill: {node: a, worker: 2}", "a has workers 0 to 1; more are written in `spec.workers`"),
-    ("kill: {node: b, worker: 1}", "b has workers 0 to 0"),
+    ("kill: {node: b, worker: 1}", "b has worker 0 alone; more are written in `spec.workers`"),
     ("kill_broker: {kafka: nowhere}", "no Kafka cluster 'nowhere'"),
     ("kill_broker: {kafka: far}", "Kafka cluster far is given by bootstrap.servers"),
     ("start_broker: {kafka: far}", "Kafka cluster far is given by bootstrap.servers"),

@@ -100,6 +100,15 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
         list_contexts(folder=tmp_path)
 
 
+@pytest.mark.parametrize("inner", ["", "deeper"])
+def test_a_file_where_a_folder_belongs_is_no_matter_of_rights(tmp_path: Path, inner: str) -> None:
+    file = tmp_path / "trellis"
+    file.touch()
+    with pytest.raises(ConfigError, match="a folder of that path is a file") as refused:
+        save_context(Context("a", tmp_path / "a.yaml"), folder=file / inner)
+    assert "rights" not in str(refused.value)
+
+
 def test_no_folder_is_made_of_a_home_that_nobody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

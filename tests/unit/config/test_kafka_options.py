@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from mesh.config.kafka_options import JAVA_NAMES, MANAGED, option_faults
@@ -79,6 +81,14 @@ def test_bootstrap_servers_have_a_form(value: str, message: str) -> None:
         ({"brokers": 3, "bootstrap.servers": "a:1"}, "CONFLICTING_KEYS"),
         ({"linger.ms": [5]}, "WRONG_TYPE"),
         ({"linger.ms": None}, "WRONG_TYPE"),
+        ({"linger.ms": math.nan}, "OUT_OF_RANGE"),
+        ({"linger.ms": math.inf}, "OUT_OF_RANGE"),
+        ({"linger.ms": -1}, "OUT_OF_RANGE"),
+        ({"linger.ms": "-0.5"}, "OUT_OF_RANGE"),
+        ({"linger.ms": "soon"}, "OUT_OF_RANGE"),
+        ({"linger.ms": True}, "OUT_OF_RANGE"),
+        ({"topic.metadata.refresh.interval.ms": -2}, "OUT_OF_RANGE"),
+        ({"batch.size": math.nan}, "OUT_OF_RANGE"),
     ],
 )
 def test_other_faults(options: dict[str, object], code: str) -> None:

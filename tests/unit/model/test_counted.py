@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.counted import counted, listed
+from mesh.model.counted import counted, listed, numbered
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "0 records"), (1, "1 record"), (2, "2 records")])
 def test_a_noun_stands_in_its_number(count: int, said: str) -> None:
     assert counted(count, "record") == said
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "worker 0 alone"), (3, "workers 0 to 2")])
+def test_what_is_numbered_is_told_by_its_ends(count: int, said: str) -> None:
+    assert numbered(count, "worker") == said
 
 
 @pytest.mark.parametrize(
