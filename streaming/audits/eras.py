@@ -426,6 +426,15 @@ class Eras:
                 found.append(Stretch(first, last, between, era))
         return found
 
+    def walks(self, origin: str, reader: str) -> Sequence[Sequence[str]]:
+        """Return the nodes on the way from one to another, by each topology in force that has one.
+
+        While nodes take it one by one, that is the former one, too.
+        """
+        numbers = sorted(self.texts)[-1 if self.stage == Stage.RUN.value else -2 :]
+        walks = (_known(self.texts[number]).ways.nodes(origin, reader) for number in numbers)
+        return [walk for walk in walks if walk]
+
     def _eras(self, place: TopicPartition) -> Iterator[tuple[int, int]]:
         """Yield the first offset and the number of each era of a source partition.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from mesh.model.control import Heartbeat, LinkState
@@ -184,6 +185,13 @@ class Splits:
             beat.heard_s <= now_s
             and min(now_s, self.until.get(node, now_s)) - beat.heard_s < SILENT_S
         )
+
+    def is_passable(self, walk: Sequence[str], now_s: float) -> bool:
+        """Return whether all nodes of a walk beat, and none of its links is cut or shut."""
+        if not all(self.is_heard(node, now_s) for node in walk):
+            return False
+        ways = [(first, second) for pair in pairwise(walk) for first, second in (pair, pair[::-1])]
+        return not any(way in self.cut or PairKey(*way) in self.shut for way in ways)
 
     def _compare_beats(self, pair: PairKey, due: BeatNumber) -> None:
         """Note whether the reader lags too far, since both ends have been heard together."""

@@ -24,7 +24,7 @@ def untaken_subscriptions(
 ) -> Mapping[UntakenSubscription, None]:
     """Return the subscriptions that concern what was published and that its lane does not know.
 
-    While a link is cut, or one of both nodes does not beat, nothing is expected of anybody.
+    Where a subscription cannot come to a lane just now, nothing is expected of it.
 
     Args:
         blocks: What was published.
@@ -33,15 +33,16 @@ def untaken_subscriptions(
         now_s: The auditor's clock, in seconds.
     """
     found: dict[UntakenSubscription, None] = {}
-    if splits.cut:
-        return found
     endpoints = [one for one in world.interest.certified() if splits.is_heard(one.node, now_s)]
     for place, numbered in blocks.open.items():
-        if not splits.is_heard(place_of(blocks.prefix, place.topic).node, now_s):
+        origin = place_of(blocks.prefix, place.topic).node
+        if not splits.is_heard(origin, now_s):
             continue
         offer, reached = Offer.of(*numbered.values()), _reached(place, world)
         for endpoint in endpoints:
             if _is_known(endpoint, place, reached, world):
+                continue
+            if not _can_be_known(origin, endpoint.node, world, splits, now_s):
                 continue
             claims = [
                 one
@@ -52,6 +53,18 @@ def untaken_subscriptions(
             if any(True for _ in offer.levels(claims)):
                 found[UntakenSubscription(endpoint, place)] = None
     return found
+
+
+def _can_be_known(origin: str, subscriber: str, world: World, splits: Splits, now_s: float) -> bool:
+    """Return whether what a node's clients ask for can come to an origin just now.
+
+    It goes the way of the messages back. While links come and go that way is another one soon, and
+    a change waits for all nodes; where no topology tells the way, any link may be on it.
+    """
+    walks = world.eras.walks(origin, subscriber)
+    if splits.cut and (splits.is_changing or not walks):
+        return False
+    return all(splits.is_passable(walk, now_s) for walk in walks)
 
 
 def _reached(place: TopicPartition, world: World) -> float:

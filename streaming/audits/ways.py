@@ -1,4 +1,4 @@
-"""What stands between two nodes: joins, local subjects, selectors, direct-only zones.
+"""How one node's messages come to another, and what stands between: joins, selectors and so on.
 
 What meets a selector may come, or may not: what conditions say is not judged here a second time.
 Spec: DESIGN 3, K31.
@@ -38,7 +38,7 @@ NOTHING_BETWEEN = Between()
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """How far a message has come.
+    """How far a message has come, or how it comes to a reader.
 
     Attributes:
         nodes: That it has visited, origin first.
@@ -60,14 +60,14 @@ class Ways:
         crossings: Its links.
         receivers: Node -> to whom its links lead.
         local: Node -> filters of what it keeps local.
-        found: Origin -> reader -> what stands between them.
+        found: Origin -> reader -> how it comes there.
     """
 
     topology: Topology
     crossings: Mapping[Pair, Sequence[Crossing]] = field(init=False)
     receivers: Mapping[str, Sequence[str]] = field(init=False)
     local: Mapping[str, Sequence[str]] = field(init=False)
-    found: dict[str, Mapping[str, Between]] = field(default_factory=dict)
+    found: dict[str, Mapping[str, _Walk]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Know the links and what nodes keep local."""
@@ -81,18 +81,31 @@ class Ways:
 
     def between(self, origin: str, reader: str) -> Between | None:
         """Return what stands between two nodes; None if no walk joins them."""
+        walk = self._walk(origin, reader)
+        return None if walk is None else walk.between
+
+    def nodes(self, origin: str, reader: str) -> Sequence[str]:
+        """Return the nodes that messages of one visit on their way to another, both included.
+
+        There are none where no walk joins them.
+        """
+        walk = self._walk(origin, reader)
+        return () if walk is None else walk.nodes
+
+    def _walk(self, origin: str, reader: str) -> _Walk | None:
         if origin not in self.found:
             is_known = origin in self.topology.nodes
             self.found[origin] = self._from(origin) if is_known else {}
         return self.found[origin].get(reader)
 
-    def _from(self, origin: str) -> Mapping[str, Between]:
-        """Return where messages of a node can come, and what stands on the way."""
-        found = {origin: NOTHING_BETWEEN}
+    def _from(self, origin: str) -> Mapping[str, _Walk]:
+        """Return where messages of a node can come, and how."""
         walks = [_Walk((origin,))]
+        found = {origin: walks[0]}
         for walk in walks:
             kept = tuple(one for node in walk.nodes for one in self.local.get(node, ()))
-            found.setdefault(walk.nodes[-1], replace(walk.between, kept=kept))
+            between = replace(walk.between, kept=kept)
+            found.setdefault(walk.nodes[-1], replace(walk, between=between))
             walks += self._onward(walk)
         return found
 

@@ -18,6 +18,7 @@ from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.findings import Register
 from streaming.audits.interest import EndpointKey
 from streaming.audits.silences import silent
+from streaming.audits.splits import PairKey
 from streaming.audits.stalls import STALLED_S, Stalls, UntakenSubscription
 from streaming.audits.tickets import PositionKey, Standstill
 from streaming.audits.untaken_subscriptions import untaken_subscriptions
@@ -191,6 +192,48 @@ def test_what_a_lane_knew_by_a_former_topology_it_may_have_forgotten(state):
 def test_nobody_expects_anything_of_the_dead_or_over_a_cut(state):
     assert look(state, now_s=130.0) == []
     state.splits.cut["a", "b"] = None
+    assert look(state) == []
+
+
+def row_of_four() -> Topology:
+    """Nodes a to d in a row."""
+    zones = {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"], ["c", "d"]]}}
+    nodes = {name: {} for name in "abcd"}
+    return topology_from_mapping({"kafka": {"k": {}}, "nodes": nodes, "zones": zones})
+
+
+@pytest.mark.parametrize(
+    ("link", "is_told"),
+    [(("a", "b"), False), (("b", "c"), False), (("c", "d"), True)],
+    ids=["first", "second", "behind"],
+)
+@pytest.mark.parametrize("why", ["cut", "shut"])
+def test_a_cut_explains_what_has_to_cross_it_and_nothing_else(link, why: str, *, is_told: bool):
+    """Every finding was taken back while any link was cut, and told a minute after it again."""
+    state = state_of(row_of_four(), EndpointKey("c", "s1"))
+    assert len(look(state)) == 1
+    if why == "cut":
+        state.splits.cut[link] = None
+    else:
+        state.splits.shut[PairKey(*link)] = None
+    assert len(look(state)) == is_told
+
+
+def test_what_has_to_come_through_a_dead_node_is_expected_of_nobody():
+    """Both ends beat, and no link is cut: it was told as a fault a minute later."""
+    state = state_of(row_of_four(), EndpointKey("c", "s1"))
+    for node in "acd":
+        state.splits.beat(node, Heartbeat(1, 2, ready=True), 120.0)
+    assert look(state, 121.0) == []
+    state.splits.beat("b", Heartbeat(1, 2, ready=True), 120.0)
+    assert len(look(state, 121.0)) == 1
+
+
+def test_while_links_come_and_go_a_cut_may_explain_anything():
+    """A change waits for nodes that nobody reaches."""
+    state = state_of(row_of_four(), EndpointKey("c", "s1"))
+    state.splits.cut["c", "d"] = None
+    state.splits.is_changing = True
     assert look(state) == []
 
 
