@@ -217,9 +217,11 @@ class Block:
 
     def ticket_of(self, endpoint: EndpointKey) -> Ticket | None:
         """Return the first ticket that covers all that an endpoint was seen to lack."""
-        since = self.unequal.get(endpoint, self.last)
+        since, name = self.unequal.get(endpoint, self.last), endpoint.name.casefold()
         for one in self.tickets:  # by no generator: each that is late asks, with every judgement
-            if one.bound >= since and one.node == endpoint.node:
+            if one.bound < since or one.node != endpoint.node:
+                continue
+            if one.alone in ("", name) and name not in one.left_out:
                 return one
         return None
 

@@ -31,7 +31,7 @@ from streaming.audits.chains import ChainKey
 from streaming.audits.generations import Generations
 from streaming.audits.tickets import EVERYONE, PositionKey, Sight, Standstill, Step, Ticket
 from streaming.tables.rows import SourceKey, TopicPartition
-from streaming.tables.topics import OUTBOX, place_of
+from streaming.tables.topics import ENDPOINT, OUTBOX, place_of
 
 
 @dataclass(slots=True)
@@ -123,10 +123,21 @@ class HopProgress:
         origin = place_of(self.prefix, place.topic).node
         return self.positions.get(PositionKey(origin, place), 0)
 
-    def open(self, place: TopicPartition, bound: int, node: str = EVERYONE) -> Ticket:
-        """Return a ticket for the messages of an ingress partition up to an offset, to a node."""
+    def open(
+        self, place: TopicPartition, bound: int, node: str = EVERYONE, endpoint: str = ""
+    ) -> Ticket:
+        """Return a ticket for the messages of an ingress partition up to an offset, to a node.
+
+        Args:
+            place: The ingress partition.
+            bound: The offset.
+            node: The node, or all of them.
+            endpoint: Casefolded name of the endpoint that is late there: one that is held has a
+                ticket for itself.
+        """
         origin = place_of(self.prefix, place.topic).node
-        return Ticket(node, bound, [Step(PositionKey(origin, place), bound + 1)])
+        alone = endpoint if endpoint in self._held_endpoints(node) else ""
+        return Ticket(node, bound, [Step(PositionKey(origin, place), bound + 1)], alone=alone)
 
     def advance(self, ticket: Ticket, sight: Sight) -> None:
         """Follow a ticket as far as the nodes have come."""
@@ -138,6 +149,9 @@ class HopProgress:
             if not (self._settle(ticket, step, sight) or _is_left(ticket, step, sight)):
                 remaining.append(step)
                 continue
+            if ticket.node in (step.reader.node, EVERYONE):
+                held = self._held_endpoints(step.reader.node)
+                ticket.left_out.update((one, None) for one in held if one != ticket.alone)
             steps.extend(self._onward(ticket, step, known, followed, sight))
         ticket.steps, ticket.is_done = remaining, not remaining
         ticket.ahead = self._ahead(ticket, known, followed, sight)
@@ -178,6 +192,7 @@ class HopProgress:
 
     def _settle(self, ticket: Ticket, step: Step, sight: Sight) -> bool:
         if not self._has_passed(ticket, step):
+            step.awaits = None  # a catch-up writes on until it has
             return False
         if step.awaits is not None and _is_read(step.awaits, sight.read):
             step.awaits = {}
@@ -216,15 +231,26 @@ class HopProgress:
     def _holds(self, ticket: Ticket, step: Step) -> TopicPartition | None:
         """Return a target that a hop cannot write just now, if what is late may be in there.
 
-        Endpoints of a node that only passes it on get nothing of it. Spec: K20.
+        Endpoints of a node that only passes it on get nothing of it, and the lane has gone on for
+        all that it does not hold. Spec: K20.
         """
         node = step.reader.node
         is_last = ticket.node in (node, EVERYONE)
         for target in (one.outbox for one in self.held):
             place = place_of(self.prefix, target.topic)
-            if place.node == node and (is_last or place.kind == OUTBOX):
+            is_late = place.kind == ENDPOINT and place.other.casefold() == ticket.alone
+            if place.node == node and (place.kind == OUTBOX or (is_last and is_late)):
                 return target
         return None
+
+    def _held_endpoints(self, node: str) -> Mapping[str, None]:
+        """Return the casefolded names of the endpoints of a node that its lanes hold."""
+        places = (place_of(self.prefix, chain.outbox.topic) for chain in self.held)
+        return {
+            place.other.casefold(): None
+            for place in places
+            if place.kind == ENDPOINT and node in (place.node, EVERYONE)
+        }
 
     def _next_steps(self, step: Step, sight: Sight) -> Iterator[Step]:
         place = step.reader.place

@@ -228,7 +228,8 @@ def _ticket_of(judgement: BlockJudgement, endpoint: EndpointKey, world: World) -
     block = judgement.block
     ticket = block.ticket_of(endpoint)
     if ticket is None:
-        ticket = world.progress.open(judgement.place, block.last, endpoint.node)
+        late = endpoint.node, endpoint.name.casefold()
+        ticket = world.progress.open(judgement.place, block.last, *late)
         block.tickets.append(ticket)
         world.progress.advance(ticket, world.sight())
     return ticket

@@ -73,6 +73,9 @@ class Ticket:
         steps: Hops that are still open.
         ahead: Hops that come after these, by the frames that are known.
         is_done: Whether every hop that can lead there has passed.
+        alone: Name of the one endpoint that it is followed for, since a hop holds that; empty: for
+            all that are not held. Names are casefolded, for queues have members at several nodes.
+        left_out: Names of those that a hop held when it had passed: to them it is not through.
     """
 
     node: str
@@ -80,6 +83,8 @@ class Ticket:
     steps: list[Step] = field(default_factory=list)
     ahead: list[Step] = field(default_factory=list)
     is_done: bool = False
+    alone: str = ""
+    left_out: dict[str, None] = field(default_factory=dict)
 
     def carry(self, row: FrameRow) -> None:
         """Take frames of the source that come later: hops ahead must pass those of messages of old.
