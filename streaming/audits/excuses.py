@@ -24,12 +24,21 @@ from streaming.audits.generations import Generations
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names
 from streaming.audits.pending import Pending
+from streaming.audits.recent import Recent
 from streaming.audits.row_findings import row_finding
 from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import place_of
 
 EXCUSE_WAIT_S = 10.0
 """How long the request may be read after its repair, in seconds: they are in two topics."""
+
+ASKED_MAX = 10_000
+"""Requests for repairs that are known of one outbox: who may write to `.c` can ask for any. The
+ones are forgotten that were made longest ago; each repair is asked for anew."""
+
+HELD_MAX = 1_000
+"""Of each kind that is held, so much at most; what comes beyond that is not looked at. So much of
+one kind and place is told at most, too."""
 
 
 class AgainKey(NamedTuple):
@@ -46,7 +55,7 @@ class Excuses:
 
     Attributes:
         prefix: Start of every topic name.
-        asked: Chains of which a repair was ever asked for.
+        asked: Outbox topic -> chains of which a repair was ever asked for.
         unasked: Others that frames with the flag came of, and since when.
         moved: Endpoint, or node from which moved messages come -> the first of them, and since
             when; each is judged once.
@@ -56,17 +65,18 @@ class Excuses:
     """
 
     prefix: str
-    asked: dict[ChainKey, None] = field(default_factory=dict)
+    asked: dict[str, Recent[ChainKey, None]] = field(default_factory=dict)
     unasked: Pending[ChainKey, FrameRow] = field(default_factory=Pending)
     moved: Pending[EndpointKey, Finding] = field(default_factory=Pending)
-    known: dict[EndpointKey, None] = field(default_factory=dict)
+    known: Recent[EndpointKey, None] = field(default_factory=Recent)
     again: Pending[AgainKey, Finding] = field(default_factory=Pending)
 
     def ask(self, reader: str, sender: str, key: RepairKey) -> None:
         """Take a request for a repair of what a sender's outbox lacked."""
         outbox = TopicNames(self.prefix).outbox(sender, reader, key.message_class)
         source = SourceKey(key.topic_id.hex(), key.partition)
-        self.asked[ChainKey(TopicPartition(outbox, key.outbox_partition), source)] = None
+        chain = ChainKey(TopicPartition(outbox, key.outbox_partition), source)
+        self.asked.setdefault(outbox, Recent()).put(chain, None, ASKED_MAX)
 
     def absorb(
         self,
@@ -81,20 +91,22 @@ class Excuses:
                 topic = place_of(self.prefix, delivery.place.topic)
                 endpoint = EndpointKey(topic.node, topic.other)
                 if endpoint not in self.known and endpoint not in self.moved:
-                    self.moved.hold(endpoint, self._no_queue(delivery, names), now_s)
+                    self.moved.hold(
+                        endpoint, self._no_queue(delivery, names), now_s, held_max=HELD_MAX
+                    )
         for row in frames:
             if row.is_moved and row.path and EndpointKey(row.path[0], "") not in self.known:
                 member = EndpointKey(row.path[0], "")
-                self.moved.hold(member, self._no_member(row, names), now_s)
+                self.moved.hold(member, self._no_member(row, names), now_s, held_max=HELD_MAX)
             key = ChainKey(row.place, row.chain)
-            if row.is_repair and key not in self.asked:
-                self.unasked.hold(key, row, now_s, FrameRow.joined)
+            if row.is_repair and not self._is_asked(key):
+                self.unasked.hold(key, row, now_s, FrameRow.joined, HELD_MAX)
         direct = [one for one in deliveries if one.message_class == MessageClass.DIRECT]
         marked: list[FrameRow | DeliveryRow] = [*direct, *frames]
         for one in marked:
             if one.generation > 0:
                 again = AgainKey(one.place.topic, one.source, one.generation)
-                self.again.hold(again, self._again(one, names), now_s)
+                self.again.hold(again, self._again(one, names), now_s, held_max=HELD_MAX)
 
     def judge(
         self, interest: Interest, generations: Generations, names: Names, now_s: float
@@ -111,13 +123,16 @@ class Excuses:
             if again.generation > generations.of(again.source)[-1].number:
                 yield finding
         for member, finding in self.moved.take_due(EXCUSE_WAIT_S, now_s):
-            self.known[member] = None
+            self.known.put(member, None, HELD_MAX)
             if not interest.may_move(member):
                 yield finding
-        for key in [one for one in self.unasked if one in self.asked]:
+        for key in filter(self._is_asked, list(self.unasked)):
             del self.unasked[key]
         for _, row in self.unasked.take_due(EXCUSE_WAIT_S, now_s):
             yield self._unasked(row, names)
+
+    def _is_asked(self, chain: ChainKey) -> bool:
+        return chain in self.asked.get(chain.outbox.topic, ())
 
     def go_ahead(self, ahead_s: float) -> None:
         """Go on by a clock that is so far ahead."""

@@ -21,6 +21,7 @@ from streaming.audits.link_reach import LinkReach
 from streaming.audits.matching import is_filter, pattern_of, selects
 from streaming.audits.names import Names
 from streaming.audits.pending import Pending
+from streaming.audits.recent import Recent
 from streaming.tables.filters import LITERAL, SHAPES_MAX, Shape
 from streaming.tables.rows import NeedlessRow, SourceKey, TopicPartition
 from streaming.tables.topics import place_of
@@ -62,23 +63,18 @@ class NeedlessCopies:
 
     prefix: str
     held: Pending[NeedlessKey, NeedlessRow] = field(default_factory=Pending)
-    ended: dict[str, dict[str, int]] = field(default_factory=dict)
+    ended: dict[str, Recent[str, int]] = field(default_factory=dict)
     is_open: bool = False
 
     def end(self, node: str, filter_: str, offset: int) -> None:
         """Take the record with which an endpoint of a node leaves a filter."""
-        known = self.ended.setdefault(node, {})
-        known.pop(filter_, None)
-        known[filter_] = offset
-        if len(known) > ENDED_MAX:
-            del known[next(iter(known))]
+        self.ended.setdefault(node, Recent()).put(filter_, offset, ENDED_MAX)
 
     def absorb(self, rows: Sequence[NeedlessRow], now_s: float) -> None:
         """Take what looked needless in a batch."""
         for row in rows if self.is_open else ():
             key = NeedlessKey(row.place, row.source, row.generation, row.era, row.subject)
-            if key in self.held or len(self.held) < HELD_MAX:
-                self.held.hold(key, row, now_s, NeedlessRow.joined)
+            self.held.hold(key, row, now_s, NeedlessRow.joined, HELD_MAX)
 
     def judge(
         self, interest: Interest, eras: Eras, names: Names, now_s: float

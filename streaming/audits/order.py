@@ -9,7 +9,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from streaming.audits.recent import Recent
 from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
+
+SOURCES_MAX = 10_000
+"""Sources that are followed in one endpoint partition, and ways of sources in one endpoint's topic:
+who may write there can name any. Of more the ones are forgotten of which nothing has come for
+longest."""
 
 
 class OrderKey(NamedTuple):
@@ -41,13 +47,19 @@ class DeliverySuspicion:
     reached: int = -1
 
 
-class RunKey(NamedTuple):
-    """Messages of one source at one endpoint that came the same way.
+class GenerationKey(NamedTuple):
+    """The messages of one generation of a source."""
+
+    source: SourceKey
+    generation: int
+
+
+class WayKey(NamedTuple):
+    """Messages of one source that came the same way.
 
     Where a walk moves, the partition may be another one: each node has as many as it was given.
     """
 
-    topic: str
     source: SourceKey
     path: tuple[str, ...]
 
@@ -57,12 +69,12 @@ class Order:
     """What each endpoint got of each source.
 
     Attributes:
-        reached: Highest source offset in each of its partitions.
-        partitions: The partition that messages are in.
+        reached: Highest source offset in each partition of an endpoint.
+        partitions: Endpoint's topic -> the partition that messages are in.
     """
 
-    reached: dict[OrderKey, int] = field(default_factory=dict)
-    partitions: dict[RunKey, int] = field(default_factory=dict)
+    reached: dict[TopicPartition, Recent[GenerationKey, int]] = field(default_factory=dict)
+    partitions: dict[str, Recent[WayKey, int]] = field(default_factory=dict)
 
     def absorb(self, rows: Sequence[DeliveryRow]) -> Iterator[DeliverySuspicion]:
         """Take the deliveries of a batch; yield what must be looked at closely."""
@@ -72,7 +84,9 @@ class Order:
                 continue  # late by right, and perhaps there once more
             groups.setdefault(OrderKey(row.place, row.source, row.generation), []).append(row)
         for key, group in groups.items():
-            reached = self.reached.get(key, -1)
+            known = self.reached.setdefault(key.endpoint, Recent())
+            of = GenerationKey(key.source, key.generation)
+            reached = known.get(of, -1)
             if min(row.first for row in group) <= reached or any(row.late for row in group):
                 yield DeliverySuspicion(
                     key,
@@ -82,7 +96,7 @@ class Order:
                     max(row.last for row in group),
                     reached,
                 )
-            self.reached[key] = max(reached, *(row.last for row in group))
+            known.put(of, max(reached, *(row.last for row in group)), SOURCES_MAX)
 
     def astray(self, rows: Sequence[DeliveryRow]) -> Iterator[tuple[DeliveryRow, int]]:
         """Yield deliveries that are in another partition than those of their source before.
@@ -93,14 +107,15 @@ class Order:
         for row in rows:
             if row.is_moved:
                 continue
-            key = RunKey(row.place.topic, row.source, row.path)
-            partition = self.partitions.setdefault(key, row.place.partition)
+            known = self.partitions.setdefault(row.place.topic, Recent())
+            key = WayKey(row.source, row.path)
+            partition = known.get(key, row.place.partition)
+            known.put(key, partition, SOURCES_MAX)
             if partition != row.place.partition:
                 yield row, partition
 
     def forget(self, places: Collection[TopicPartition]) -> None:
         """Forget what endpoints' topics held that are gone, whether others have their names."""
-        gone, topics = dict.fromkeys(places), {place.topic: None for place in places}
-        reached, runs = self.reached.items(), self.partitions.items()
-        self.reached = {key: last for key, last in reached if key.endpoint not in gone}
-        self.partitions = {key: number for key, number in runs if key.topic not in topics}
+        for place in places:
+            self.reached.pop(place, None)
+            self.partitions.pop(place.topic, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -13,7 +14,12 @@ class Pending(dict[K, tuple[float, V]]):
     """Values by key, each with the moment since which it is held, on the auditor's clock."""
 
     def hold(
-        self, key: K, value: V, now_s: float, joined: Callable[[V, V], V] | None = None
+        self,
+        key: K,
+        value: V,
+        now_s: float,
+        joined: Callable[[V, V], V] | None = None,
+        held_max: float = inf,
     ) -> None:
         """Hold a value; where one is held under the key already, that one waits on.
 
@@ -22,10 +28,12 @@ class Pending(dict[K, tuple[float, V]]):
             value: The value.
             now_s: The auditor's clock, in seconds.
             joined: Makes one of what is held and this; None: what is held stays as it is.
+            held_max: Keys that are held at most; of others nothing is held then.
         """
         held = self.get(key)
         if held is None:
-            self[key] = (now_s, value)
+            if len(self) < held_max:
+                self[key] = (now_s, value)
         elif joined is not None:
             self[key] = (held[0], joined(held[1], value))
 

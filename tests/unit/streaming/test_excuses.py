@@ -113,6 +113,37 @@ def test_a_request_of_another_link_or_source_excuses_nothing() -> None:
     assert judged(excuses, Interest()) == [("duplicate", "a->b", 3)]
 
 
+def test_who_asks_for_repairs_without_end_makes_nothing_grow_and_hides_nothing(monkeypatch) -> None:
+    """Whoever may write to a node's `.c` names sources as it likes; each was known for ever."""
+    monkeypatch.setattr("streaming.audits.excuses.ASKED_MAX", 5)
+    excuses = Excuses("mesh.")
+    true = RepairKey(bytes.fromhex("ab" * 16), 1, 2, MessageClass.GUARANTEED)
+    for number in range(20):
+        key = RepairKey(number.to_bytes(16, "big"), 1, 2, MessageClass.GUARANTEED)
+        excuses.ask("b", "a", key)
+        excuses.ask("b", "a", true)
+        excuses.ask("c", "a", key)
+    assert [len(chains) for chains in excuses.asked.values()] == [5, 5]
+    excuses.absorb([frame(repair=True)], [], NAMES, 100.0)
+    assert judged(excuses, Interest()) == []
+
+
+def test_marks_without_end_are_held_up_to_a_number(monkeypatch) -> None:
+    """While a Kafka cluster is not read nothing is judged, and all of it was held."""
+    monkeypatch.setattr("streaming.audits.excuses.HELD_MAX", 5)
+    excuses = Excuses("mesh.")
+    for number in range(20):
+        again = delivery(moved=False)._replace(generation=number + 1, message_class="direct")
+        moved = frame(path=(f"n{number}",), moved=True)
+        repair = replace(frame(repair=True), chain=SourceKey("ab" * 16, number))
+        excuses.absorb([moved, repair], [again], NAMES, 100.0)
+    assert len(excuses.again) == len(excuses.moved) == len(excuses.unasked) == 5
+    assert len(judged(excuses, Interest())) == 15
+    excuses.absorb([frame(path=("x",), moved=True)], [], NAMES, 300.0)
+    assert len(judged(excuses, Interest(), 400.0)) == 1
+    assert len(excuses.known) == 5
+
+
 def test_what_is_moved_must_be_in_a_queue_and_come_from_one() -> None:
     """A copy in a channel that is marked as moved used to hide the other one."""
     excuses, interest = Excuses("mesh."), Interest()

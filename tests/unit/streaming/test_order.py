@@ -20,12 +20,18 @@ class Endpoint:
     order: Order = field(default_factory=Order)
     offset: int = 0
 
-    def gets(self, partition: int, *path: str, message_class: str = "guaranteed") -> list[int]:
+    def gets(
+        self,
+        partition: int,
+        *path: str,
+        message_class: str = "guaranteed",
+        source: SourceKey = SOURCE,
+    ) -> list[int]:
         """Return where messages of the same way were before, if they were elsewhere."""
         self.offset += 1
         row = DeliveryRow(
             place=TopicPartition("mesh.c.ep.s", partition),
-            source=SOURCE,
+            source=source,
             generation=0,
             path=path,
             block=0,
@@ -56,3 +62,15 @@ def test_where_a_walk_has_moved_the_partition_may_be_another_one() -> None:
     assert endpoint.gets(3, "a", "b", "c") == []
     assert endpoint.gets(1, "a", "d", "c") == []
     assert endpoint.gets(3, "a", "b", "c") == []
+
+
+def test_sources_that_strangers_invent_make_nothing_grow_and_hide_nothing(monkeypatch) -> None:
+    """Whoever may write to an endpoint names sources as it likes; each was known for ever."""
+    monkeypatch.setattr("streaming.audits.order.SOURCES_MAX", 5)
+    endpoint = Endpoint()
+    for number in range(20):
+        endpoint.gets(0, "a", "c")
+        endpoint.gets(0, "a", str(number), source=SourceKey(f"{number:032x}", 0))
+    assert [len(known) for known in endpoint.order.reached.values()] == [5]
+    assert [len(known) for known in endpoint.order.partitions.values()] == [5]
+    assert endpoint.gets(1, "a", "c") == [0]
