@@ -22,7 +22,7 @@ from streaming.audits.matching import is_filter, pattern_of, selects
 from streaming.audits.names import Names
 from streaming.audits.pending import Pending
 from streaming.audits.recent import Recent
-from streaming.tables.filters import LITERAL, SHAPES_MAX, Shape
+from streaming.tables.filters import may_be_widened
 from streaming.tables.rows import NeedlessRow, SourceKey, TopicPartition
 from streaming.tables.topics import place_of
 
@@ -189,8 +189,6 @@ def _of(
 
 
 def _is_exact(asked: Mapping[str, Sequence[str]], reaches: Sequence[LinkReach]) -> bool:
-    """Return whether no node may have widened a filter: with more shapes it does. DESIGN 3."""
+    """Return whether no node may have widened a filter."""
     static = [filters for one in reaches for filters in one.static_interest.values()]
-    shapes = {Shape.of(one): None for filters in (*asked.values(), *static) for one in filters}
-    shapes.pop(LITERAL, None)
-    return len(shapes) <= SHAPES_MAX
+    return not may_be_widened(one for filters in (*asked.values(), *static) for one in filters)

@@ -59,6 +59,14 @@ class Shape:
 LITERAL = Shape(())
 
 
+def may_be_widened(filters: Iterable[str]) -> bool:
+    """Return whether nodes look up other filters than these: they have more shapes than that.
+
+    Those without wildcards are looked up as they are. Spec: DESIGN 3.
+    """
+    return len({Shape.of(one) for one in filters} - {LITERAL}) > SHAPES_MAX
+
+
 @dataclass(slots=True)
 class Filters:
     """Filters in the order in which they came.
@@ -91,11 +99,10 @@ class Filters:
 
     @property
     def has_surplus(self) -> bool:
-        """Whether nodes may have widened some: they look up no more shapes. Spec: DESIGN 3."""
+        """Whether nodes may have widened some."""
         with _LOCK:
             known = list(self.numbers)
-        shapes = {Shape.of(one): None for one in known}
-        return len(shapes.keys() - {LITERAL}) > SHAPES_MAX
+        return may_be_widened(known)
 
     def by_shape(self) -> Mapping[Shape, Sequence[str]]:
         """Return all of them by shape; nothing if they are too many."""

@@ -110,16 +110,11 @@ class DeliveryRow(NamedTuple):
     message_class: str = "guaranteed"
 
     def is_like(self, other: DeliveryRow) -> bool:
-        """Return whether both are deliveries of one block that came the same way."""
-        told = self._replace(
-            digest=other.digest,
-            first=other.first,
-            last=other.last,
-            record_first=other.record_first,
-            record_last=other.record_last,
-            late=other.late,
-        )
-        return told == other
+        """Return whether both are deliveries of one block that came the same way.
+
+        Then it makes no difference which of them is joined to the other.
+        """
+        return self.joined(other) == other.joined(self)
 
     def joined(self, more: DeliveryRow) -> DeliveryRow:
         """Return one row for these deliveries and others that are like them."""

@@ -17,11 +17,11 @@ from streaming.audits.link_reach import LinkReach
 from streaming.audits.names import Names
 from streaming.audits.needless_copies import (
     NEEDLESS_WAIT_S,
-    SHAPES_MAX,
     NeedlessCopies,
     asked_patterns,
 )
 from streaming.audits.paths import LinkPlan
+from streaming.tables.filters import SHAPES_MAX
 from streaming.tables.rows import NeedlessRow, SourceKey, TopicPartition
 
 SOURCE = SourceKey("aa", 0)
