@@ -33,9 +33,9 @@ PRUNE_EVERY = 1000
 ENDED_MAX = 32
 """Ended subscriptions that are kept of an endpoint that has others."""
 
-RECENT = 300
-"""Those that ended within the last so many changes are kept, too: what is on its way to them may
-be read later."""
+RECENT_S = 10.0
+"""Those that ended within the last so many seconds are kept, too, however many they are: what is on
+its way to them may be read later."""
 
 
 class EndpointKey(NamedTuple):
@@ -93,6 +93,9 @@ class Interest:
     _newest: dict[EndpointKey, dict[str, JudgedSubscription]] = field(
         init=False, compare=False, default_factory=dict
     )  # by filter: no other one is open; of endpoints that were looked up
+    _versions: list[tuple[int, float]] = field(
+        init=False, compare=False, default_factory=list
+    )  # by which was pruned in the last seconds, with the times by the clock of this process
 
     @property
     def version(self) -> int:
@@ -449,6 +452,7 @@ class Interest:
         eras_of: ErasOf = lambda _: (OF_THE_FILE,),
         claimed: ClaimedFilters = lambda *_: (),
         read_of: Callable[[str], float] = lambda _: inf,
+        now_s: float = 0.0,
     ) -> None:
         """Forget what no judgement will ask for any more, once enough has gathered.
 
@@ -461,13 +465,14 @@ class Interest:
             eras_of: By which topologies each source partition was routed.
             claimed: Which filters matter to what is not certified for good.
             read_of: Uuid -> offset up to which the `clients` topic of its node has been read.
+            now_s: The auditor's clock, in seconds.
         """
         if not self.is_full:
             return
-        self.pruned = self.version
+        self.pruned, old = self.version, self._old_version(now_s)
         versions: dict[str, dict[int, None]] = {}
         for endpoint in list(self.subscriptions):
-            self._forget_ended(endpoint, claimed)
+            self._forget_ended(endpoint, claimed, old)
             asked = versions.setdefault(uuids.get(endpoint.node, ""), {})
             for subscription in self.subscriptions.get(endpoint, ()):
                 asked[subscription.added] = None
@@ -475,18 +480,21 @@ class Interest:
                     asked[subscription.removed] = None
         self.lanes.keep(versions, eras_of, read_of)
 
-    def _forget_ended(self, endpoint: EndpointKey, claimed: ClaimedFilters) -> None:
+    def _old_version(self, now_s: float) -> int:
+        """Return below which version nothing has ended just now."""
+        self._versions.append((self.version, now_s))
+        old = [one for one in self._versions if now_s - one[1] >= RECENT_S]
+        self._versions = [*old[-1:], *self._versions[len(old) :]]
+        return old[-1][0] if old else 0
+
+    def _forget_ended(self, endpoint: EndpointKey, claimed: ClaimedFilters, old: int) -> None:
         self._newest.pop(endpoint, None)
         subscriptions = self.subscriptions[endpoint]
         ended = [one for one in subscriptions if one.removed is not None]
         spared = ENDED_MAX if len(ended) < len(subscriptions) else 0
-        old = [
-            one
-            for one in ended[: max(0, len(ended) - spared)]
-            if self.version - one.ended >= RECENT
-        ]
-        kept = claimed(endpoint, {one.filter for one in old}) if old else ()
-        forgotten = [one for one in old if one.filter not in kept]
+        doomed = [one for one in ended[: max(0, len(ended) - spared)] if one.ended < old]
+        kept = claimed(endpoint, {one.filter for one in doomed}) if doomed else ()
+        forgotten = [one for one in doomed if one.filter not in kept]
         if any(one.is_shared_out and one.may_move for one in forgotten):
             self.once_shared[endpoint] = None
         gone = {*map(id, forgotten)}

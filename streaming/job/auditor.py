@@ -486,5 +486,6 @@ class Auditor:
             topic = names.clients(nodes[uuid]) if uuid in nodes else ""
             return state.read.get(TopicPartition(topic, 0), 0)
 
-        interest.prune(state.names.uuids, state.eras.numbers_of, claimed, read_of)
+        told = state.names.uuids, state.eras.numbers_of, claimed, read_of
+        interest.prune(*told, now_s=self.clock())
         self.bundler.forget(interest, state.eras.known())

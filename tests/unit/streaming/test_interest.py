@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,7 +16,7 @@ from mesh.model.state import Cut
 from mesh.node.queues import OwnQueues
 from mesh.node.subscriptions import OwnSubscriptions
 from streaming.audits.claims import Claim, Level, Span
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import RECENT_S, EndpointKey, Interest
 from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.names import Names
 from streaming.audits.queues import QueueRules
@@ -397,13 +397,39 @@ def test_a_stretch_is_inside_outside_or_across_a_span(first, last, level):
 def test_what_ended_is_known_as_long_as_something_of_it_is_not_certified_for_good():
     """Who asks and gets an answer under a subject of its own, for ever: answers were unexpected."""
     interest, held = Interest(), {f"reply/{number}" for number in range(400)}
+
+    def claimed(_: EndpointKey, filters: Collection[str]) -> Collection[str]:
+        return held.intersection(filters)
+
     for number in range(1500):
         interest.subscribe(ENDPOINT, f"reply/{number}", Subscription(), 2 * number)
         interest.unsubscribe(ENDPOINT, f"reply/{number}", 2 * number + 1)
-        interest.prune({"c": "u"}, claimed=lambda _, filters: held.intersection(filters))
+        interest.prune({"c": "u"}, claimed=claimed, now_s=number)
     kept = {one.filter for one in interest.subscriptions[ENDPOINT]}
     assert held < kept
     assert len(kept) < 400 + 900
+
+
+def test_what_has_just_ended_is_known_however_much_has_changed_since():
+    """With 200 requests a second, what came a second after its end was unexpected."""
+    interest, late = Interest(), EndpointKey("c", "late")
+    interest.subscribe(late, "reply/0", Subscription(), 0)
+    interest.unsubscribe(late, "reply/0", 1)
+
+    def change(now_s: float) -> None:
+        before = interest.pruned
+        while interest.pruned == before:
+            other = EndpointKey("c", f"s{interest.version}")
+            interest.subscribe(other, "x", Subscription(), interest.version)
+            interest.unsubscribe(other, "x", interest.version)
+            interest.prune({"c": "u"}, now_s=now_s)
+
+    for second in range(int(RECENT_S)):
+        change(100 + second)
+        assert late in interest.subscriptions
+    change(100 + RECENT_S)
+    assert late not in interest.subscriptions
+    assert len(interest._versions) <= RECENT_S + 1
 
 
 def test_of_an_endpoint_that_everybody_has_left_nothing_stays():
@@ -413,7 +439,7 @@ def test_of_an_endpoint_that_everybody_has_left_nothing_stays():
         endpoint = EndpointKey("c", f"s{number}")
         interest.subscribe(endpoint, ">", Subscription(), 2 * number)
         interest.unsubscribe(endpoint, ">", 2 * number + 1)
-        interest.prune({"c": "u"})
+        interest.prune({"c": "u"}, now_s=number)
     assert len(interest.subscriptions) < 1000
     assert EndpointKey("c", "s2999") in interest.subscriptions
 
@@ -425,7 +451,7 @@ def test_a_queue_that_was_left_long_ago_still_may_be_moved_from():
     interest.unsubscribe(queue, ">", 1)
     for number in range(2, 3000):
         interest.subscribe(ENDPOINT, f"s{number}", Subscription(), number)
-        interest.prune({"c": "u"})
+        interest.prune({"c": "u"}, now_s=number)
     assert queue not in interest.subscriptions
     assert interest.may_move(queue)
     assert interest.may_move(EndpointKey("c", ""))
@@ -442,8 +468,8 @@ def test_a_long_life_of_changes_leaves_little_behind():
         cut(interest, PLACE, 10 * turn, offset)
         if turn < 1999:
             interest.unsubscribe(ENDPOINT, "acme/>", offset + 1)
-        interest.prune({"c": "u"})
-    assert len(interest.subscriptions[ENDPOINT]) < 500
+        interest.prune({"c": "u"}, now_s=turn)
+    assert len(interest.subscriptions[ENDPOINT]) < 800
     assert sum(map(len, interest.lanes.cuts.values())) < 1000
     assert spans(interest)[-1] == Span(19_990)
 
