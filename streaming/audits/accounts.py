@@ -91,6 +91,11 @@ class Account:
         )
         self.says = [*self.says, self.reported][-COUNTS_MAX:]
 
+    def begin_again(self) -> None:
+        """Take that its topic was recreated; what its reader says of the former may come yet."""
+        self._forget(self.ends, self.says)
+        self.sent = CountBelow(0, self.sent.messages)
+
     def forget(self) -> None:
         """Take it that some of what its reader said is not known."""
         self._forget(self.says)
@@ -161,6 +166,11 @@ class Accounts:
                 place = TopicPartition(source.topic, source.partition)
                 account = self.open.setdefault(place, Account())
                 account.tell(source, unread.get(place, 0))
+
+    def forget_recreated(self, place: TopicPartition) -> None:
+        """Take that an outbox was recreated: it holds nothing yet."""
+        if (account := self.open.get(place)) is not None:
+            account.begin_again()
 
     def forget(self, node: str) -> None:
         """Start over with what a node says: some of its ledgers were deleted unread."""

@@ -137,7 +137,7 @@ class State:
     def forget_recreated(self, place: TopicPartition, topic_id: str, unread: int) -> None:
         """Forget what is known by offsets of a topic that was recreated.
 
-        Cuts and accounts tell themselves of which topic they are.
+        Cuts tell themselves of which topic they are.
 
         Args:
             place: A partition of it.
@@ -147,6 +147,7 @@ class State:
         self.certifier.blocks.forget_recreated(place, unread)
         self.chains.forget_recreated(place)
         self.progress.forget_recreated(place, topic_id)
+        self.accounts.forget_recreated(place)
         self.interest.lanes.forget_recreated(place)
         self._forget_order([place])
         topic = place_of(self.eras.prefix, place.topic)

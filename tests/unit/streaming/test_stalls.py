@@ -275,6 +275,14 @@ OUTBOX = TopicPartition("mesh.a.to.b.g", 0)
 DIRECT = TopicPartition("mesh.b.to.a.d", 1)
 
 
+def test_nothing_waits_in_a_direct_outbox_that_was_recreated(state):
+    """A link that was made anew and that nothing direct has crossed yet was told to be silent."""
+    state.accounts.open[DIRECT] = Account(CountBelow(7, 20))
+    state.progress.positions[PositionKey("a", DIRECT)] = 7
+    state.forget_recreated(DIRECT, "ef", 0)
+    assert links(state) == {}
+
+
 def test_a_link_on_which_frames_wait_is_watched(state):
     """Guaranteed or direct; whatever moves is another way to stand."""
     assert links(state) == {}
