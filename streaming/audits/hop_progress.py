@@ -29,9 +29,10 @@ from mesh.model.facts import (
 from mesh.model.frames import SourcePartition, position_in_chain
 from streaming.audits.chains import ChainKey
 from streaming.audits.generations import Generations
+from streaming.audits.holds import Holds
 from streaming.audits.tickets import EVERYONE, PositionKey, Sight, Standstill, Step, Ticket
 from streaming.tables.rows import SourceKey, TopicPartition
-from streaming.tables.topics import ENDPOINT, OUTBOX, place_of
+from streaming.tables.topics import place_of
 
 
 @dataclass(slots=True)
@@ -40,22 +41,21 @@ class HopProgress:
 
     Attributes:
         prefix: Start of every topic name.
+        holds: Targets that are left out.
         positions: Next offset to read.
         of: Ids of the topics whose offsets these are.
         accepted: Chain -> last source offset that the receiver accepted.
         gaps: Chains that are broken for their receiver: it reads on, and accepts nothing.
-        held: Targets that are left out, and what of, as the lane itself says: a catch-up tells how
-            far it has written, and ends nothing. Spec: K20.
         generation_of: Source -> generation of its offsets, where that is not 0. Spec: K9.
         generations: What was told of them, by the source's identity.
     """
 
     prefix: str
+    holds: Holds
     positions: dict[PositionKey, int] = field(default_factory=dict)
     of: dict[PositionKey, str] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
     gaps: dict[ChainKey, None] = field(default_factory=dict)
-    held: dict[ChainKey, None] = field(default_factory=dict)
     generation_of: dict[TopicPartition, int] = field(default_factory=dict)
     generations: Generations = field(default_factory=Generations)
 
@@ -85,10 +85,7 @@ class HopProgress:
                 if fact.is_open:
                     self.gaps[chain] = None
             case Held() if not is_beside:
-                chain = _chain(place, fact.source)
-                self.held.pop(chain, None)
-                if not fact.is_over:
-                    self.held[chain] = None
+                self.holds.take(_chain(place, fact.source), is_over=fact.is_over)
             case (
                 EpochRaised()
                 | InterestInForce()
@@ -103,13 +100,6 @@ class HopProgress:
             case _:
                 assert_never(fact)
         return False
-
-    def forget(self, key: str) -> None:
-        """Take that a lane keeps nothing any more under a key: a hold of a target that is gone."""
-        for chain in self.held:
-            if key == " ".join(map(str, (Held.word, *chain.outbox, *chain.source))):
-                del self.held[chain]
-                return
 
     def forget_recreated(self, place: TopicPartition, topic_id: str) -> None:
         """Forget how far nodes were with a topic that was recreated, with this id."""
@@ -136,7 +126,7 @@ class HopProgress:
                 ticket for itself.
         """
         origin = place_of(self.prefix, place.topic).node
-        alone = endpoint if endpoint in self._held_endpoints(node) else ""
+        alone = endpoint if endpoint in self.holds.endpoints(node) else ""
         return Ticket(node, bound, [Step(PositionKey(origin, place), bound + 1)], alone=alone)
 
     def advance(self, ticket: Ticket, sight: Sight) -> None:
@@ -150,7 +140,7 @@ class HopProgress:
                 remaining.append(step)
                 continue
             if ticket.node in (step.reader.node, EVERYONE):
-                held = self._held_endpoints(step.reader.node)
+                held = self.holds.endpoints(step.reader.node)
                 ticket.left_out.update((one, None) for one in held if one != ticket.alone)
             steps.extend(self._onward(ticket, step, known, followed, sight))
         ticket.steps, ticket.is_done = remaining, not remaining
@@ -207,7 +197,7 @@ class HopProgress:
         return not step.awaits
 
     def _has_passed(self, ticket: Ticket, step: Step) -> bool:
-        if self.positions.get(step.reader, 0) < step.target or self._holds(ticket, step):
+        if self.positions.get(step.reader, 0) < step.target or self._held(ticket, step):
             return False
         if step.chain is None:
             return True
@@ -228,29 +218,14 @@ class HopProgress:
         offset = self.positions.get(step.sender, 0)
         return step.accepted >= position_in_chain(generation, offset)
 
-    def _holds(self, ticket: Ticket, step: Step) -> TopicPartition | None:
+    def _held(self, ticket: Ticket, step: Step) -> TopicPartition | None:
         """Return a target that a hop cannot write just now, if what is late may be in there.
 
         Endpoints of a node that only passes it on get nothing of it, and the lane has gone on for
-        all that it does not hold. Spec: K20.
+        all that it does not hold.
         """
         node = step.reader.node
-        is_last = ticket.node in (node, EVERYONE)
-        for target in (one.outbox for one in self.held):
-            place = place_of(self.prefix, target.topic)
-            is_late = place.kind == ENDPOINT and place.other.casefold() == ticket.alone
-            if place.node == node and (place.kind == OUTBOX or (is_last and is_late)):
-                return target
-        return None
-
-    def _held_endpoints(self, node: str) -> Mapping[str, None]:
-        """Return the casefolded names of the endpoints of a node that its lanes hold."""
-        places = (place_of(self.prefix, chain.outbox.topic) for chain in self.held)
-        return {
-            place.other.casefold(): None
-            for place in places
-            if place.kind == ENDPOINT and node in (place.node, EVERYONE)
-        }
+        return self.holds.before(node, ticket.alone if ticket.node in (node, EVERYONE) else "")
 
     def _next_steps(self, step: Step, sight: Sight) -> Iterator[Step]:
         place = step.reader.place
@@ -285,7 +260,7 @@ class HopProgress:
         position = self.positions.get(step.reader, 0)
         if position < step.target:
             return f"{hop}: read up to {position} of {step.target}"
-        if (held := self._holds(ticket, step)) is not None:
+        if (held := self._held(ticket, step)) is not None:
             return f"{hop}: holds what is for {held}"
         if not self._has_passed(ticket, step):
             return f"{hop}: has not accepted all up to {step.accepted}, a gap is repaired"

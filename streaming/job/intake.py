@@ -134,7 +134,7 @@ def _take_progress(state: State, place: TopicPlace, row: SmallRow) -> None:
     """Take a fact of a lane, or that it holds no more."""
     if row.value is None:
         if not _is_beside(state, place, row):
-            state.progress.forget(row.key)
+            state.progress.holds.forget(row.key)
         return
     fact = decode_fact(row.value)
     if _names_places(state, row, [fact.at.topic]):

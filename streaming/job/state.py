@@ -18,6 +18,7 @@ from streaming.audits.consumed_records import ConsumedRecords
 from streaming.audits.eras import Eras
 from streaming.audits.excuses import Excuses
 from streaming.audits.findings import Register
+from streaming.audits.holds import Holds
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import Interest
 from streaming.audits.links import Links
@@ -119,7 +120,7 @@ class State:
             origins=Origins(prefix),
             order=Order(),
             interest=Interest(queues=QueueRules.of(topology)),
-            progress=HopProgress(prefix),
+            progress=HopProgress(prefix, Holds(prefix)),
             splits=Splits.of(topology),
             links=Links.of(topology),
             certifier=Certifier(Blocks(prefix)),

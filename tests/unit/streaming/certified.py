@@ -14,6 +14,7 @@ from streaming.audits.cases import CaseOutcome
 from streaming.audits.certificates import Certifier
 from streaming.audits.eras import Eras
 from streaming.audits.findings import Register
+from streaming.audits.holds import Holds
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names
@@ -48,7 +49,7 @@ class Table:
         self.world = World(
             names=names,
             interest=interest,
-            progress=HopProgress("mesh."),
+            progress=HopProgress("mesh.", Holds("mesh.")),
             heads={},
             carriers=lambda *_: [],
             eras=Eras("mesh."),

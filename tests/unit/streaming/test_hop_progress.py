@@ -12,6 +12,7 @@ from mesh.model.frames import TopicPartition as Place
 from mesh.wire.keys import fact_key
 from streaming.audits.block import Block
 from streaming.audits.chains import ChainHead, ChainKey, Chains
+from streaming.audits.holds import Holds
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
@@ -45,7 +46,7 @@ class Walk:
     """A ticket followed judgement by judgement; all that brokers have has been read."""
 
     def __init__(self, bound: int = 9, node: str = EVERYONE) -> None:
-        self.progress = HopProgress("mesh.")
+        self.progress = HopProgress("mesh.", Holds("mesh."))
         self.heads = dict(HEADS)
         self.ticket: Ticket = self.progress.open(INGRESS, bound, node)
         self.read: dict[TopicPartition, int] = {}
@@ -342,10 +343,10 @@ def test_a_hold_ends_with_what_its_lane_keeps_of_it(walk):
     walk.position("b", FIRST, 3)
     walk.position("c", SECOND, 8)
     walk.hold(SECOND, KEYS[FIRST], 4)
-    walk.progress.forget("held x")
+    walk.progress.holds.forget("held x")
     assert not walk.go()
     key = fact_key(Held(Place(*SECOND), identity(KEYS[FIRST]), 1, 4).key)
-    walk.progress.forget(key.decode())
+    walk.progress.holds.forget(key.decode())
     assert walk.go()
 
 

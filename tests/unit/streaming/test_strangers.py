@@ -89,7 +89,7 @@ def test_a_record_about_a_foreign_topic_is_told_once_and_counts_for_nothing(row:
     assert (finding.ids, finding.count) == ((f"{row.place}@7",), 1)
     assert "'orders'" in finding.text
     # What looks at all that is known goes on.
-    assert state.progress.held == {}
+    assert state.progress.holds.open == {}
     state.interest.lanes.unknown_ends({}, {}, lambda topic: place_of("mesh.", topic).other)
     assert not state.interest.lanes.cuts
     assert not state.names.topics
@@ -122,7 +122,7 @@ def test_the_same_records_about_topics_of_the_mesh_are_taken() -> None:
     take_batch(state, batch_of(small("mesh.a.control", "identity", identity("mesh.a.in.g"))), 1.0)
     take_batch(state, batch_of(small("mesh.a.ledger", "0", ledger("mesh.a.in.g"))), 1.0)
     assert not state.register.findings
-    assert state.progress.held
+    assert state.progress.holds.open
     assert state.names.topics == {ID.hex(): "mesh.a.in.g"}
     assert state.interest.lanes.cuts
 
