@@ -1,4 +1,4 @@
-"""All the work of a worker beside its lanes, and in which order. Spec: K20."""
+"""All the work of a worker beside its lanes, and in which order it is done. Spec: K20."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mesh.worker.second_writer.repairs import Repairs
 
 @dataclass(frozen=True, slots=True)
 class BackgroundWork:
-    """What a worker does beside its lanes, a bit in each turn.
+    """What a worker does beside its lanes, a little in each turn.
 
     Attributes:
         repairs: Sends again what neighbours miss.
@@ -33,7 +33,7 @@ class BackgroundWork:
     def step(
         self, link_states: Mapping[str, LinkState], now_ms: int, *, leads: bool
     ) -> Iterator[Input]:
-        """Go on with each a little; a lane's second writer serves one of them at a time. K20.
+        """Advance each a little; a lane's second writer serves one of them at a time. K20.
 
         Args:
             link_states: What neighbours have read of this node.
@@ -48,22 +48,22 @@ class BackgroundWork:
         if is_free and not self.repairs.is_active:
             yield from self.holds.step(now_ms)
         yield from self.backlogs.step(link_states, now_ms)
-        # Movers that open one after the other leave one step to the others in between.
+        # Movers that open one after another leave one step to the others in between.
         may_open = is_free and not self.repairs.is_active and not self.holds.is_active
         yield from self.movers.step(link_states, now_ms, leads=leads, may_open=may_open)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is opened or committed that a turn soon wants to go on with."""
+        """Whether an opening or a commit is under way that a turn will soon continue."""
         return any(one.is_waiting for one in (self.repairs, self.holds, self.movers))
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Go by another topology."""
+        """Switch to another topology."""
         for part in (self.repairs, self.backlogs, self.movers):
             part.relink(relinked, now_ms)
 
     def close(self) -> None:
-        """Stop; whoever takes the lanes goes on."""
+        """Stop; the worker that takes the lanes next goes on."""
         self.repairs.close()
         self.holds.close()
         self.movers.close()

@@ -1,4 +1,4 @@
-"""One worker process on real Kafka: made, run and ended.
+"""One worker process on real Kafka: created, run and ended.
 
 The main thread owns the loop and the signals: SIGTERM and SIGINT end it after the turn.
 """
@@ -41,8 +41,8 @@ TURN_S = 0.1
 """Longest wait for records in one turn: how soon signals and timers are seen."""
 
 LONG_MS = 1_000
-"""A turn that waits so long is logged. The loop waits 0.2 s at most for the commits of a turn, and
-0.8 s for those of lanes that it hands back (ADR 55)."""
+"""A turn that waits this long is logged. The loop waits 0.2 s at most for the commits of a turn,
+and 0.8 s for those of lanes that it hands back (ADR 55)."""
 
 RETRY_S = 1.0
 
@@ -50,20 +50,20 @@ READY = b"ready\n"
 """What the ready file says."""
 
 TREES = TreeSettings(trees_max=10_000)
-"""A node keeps the routes of so many trees; the one unused for longest goes, and a send finds it
-again."""
+"""A node keeps the routes of this many trees; the least recently used one is dropped, and a send
+finds it again."""
 
 WORKER_PATIENCE_MS = 200
-"""How long brokers may keep an empty fetch: partitions of a lane just taken wait for it."""
+"""How long brokers may hold an empty fetch: partitions of a newly taken lane wait for it."""
 
 log = structlog.get_logger()
 
 
 def freeze_living_objects() -> None:
-    """Have the garbage collector pass over what lives now, and look seldom.
+    """Exempt all living objects from garbage collection, and collect rarely.
 
-    What exists now lives as long as the process. Records come and go without cycles: it looks only
-    when more is alive than batches ever hold.
+    What exists now lives as long as the process. Records come and go without cycles: collection
+    starts only when more objects are alive than batches ever hold.
     """
     gc.collect()
     gc.freeze()
@@ -97,14 +97,14 @@ class WorkerProcess:
 
     Attributes:
         topology: The mesh; every Kafka cluster in it has its addresses.
-        node: Whom it serves.
+        node: The node it serves.
         ready_file: Exists while the node serves here; None for none.
         environment: Variables that Kafka options may refer to.
         cuts_file: For drills: what to pretend; see `mesh.worker.process.drills`.
-        port: Tells others how this process is; None for nobody.
+        port: Reports the state of this process to others; None for nobody.
         read_file: Reads the Kafka clusters of the node's file again: a change may bring some that
             it did not have at the start.
-        traces: Told of each batch; None if nobody follows traces.
+        traces: Notified of each batch; None if nobody follows traces.
         machinery: What it runs on.
     """
 
@@ -132,7 +132,7 @@ class WorkerProcess:
         signal.signal(signal.SIGINT, self._stop)
         structlog.contextvars.bind_contextvars(node=self.node)
         if self.ready_file is not None:
-            self.ready_file.unlink(missing_ok=True)  # of a process that was killed
+            self.ready_file.unlink(missing_ok=True)  # left by a process that was killed
         if self.cuts_file is not None:
             self._drill = DrillFile(self.cuts_file, self.node, TopicNames(self.topology.prefix))
         clusters: Clients = self._clusters()
@@ -140,7 +140,7 @@ class WorkerProcess:
         renewal = self._renewal()
         while not self._stopping:
             worker = self._start(clusters)
-            # It may not be let in because of the very secret that is being changed.
+            # It may be locked out because of the very secret that is being changed.
             renewed = renewal.poll() if worker is None else self._live(worker, renewal)
             if renewed is not None:
                 log.info("credentials.taken")
@@ -183,7 +183,7 @@ class WorkerProcess:
         return Renewal(files, own, wait_ms, self.machinery.clock.now_ms, self._clusters)
 
     def _serve(self, worker: Worker, renewal: Renewal) -> Clients | None:
-        """Serve until told to stop, or until there are clients with new credentials."""
+        """Serve until stopped, or until there are clients with new credentials."""
         self.machinery.before_serving()
         busy = BusyTime()
         waited_ms = worker.clock.now_ms() - busy.ms()
@@ -209,7 +209,7 @@ class WorkerProcess:
             self.port.waited()
 
     def _reached(self) -> list[str]:
-        """Return the Kafka clusters that the node writes and reads."""
+        """Return the Kafka clusters that the node writes or reads."""
         nodes = [self.node, *self.topology.neighbours(self.node)]
         return sorted({self.topology.nodes[name].kafka: None for name in nodes})
 
@@ -226,14 +226,14 @@ class WorkerProcess:
         )
 
     def _options(self, topology: Topology, name: str) -> Mapping[str, str]:
-        """Return how to connect: as the node's own file says, else as a record does.
+        """Return how to connect: by the node's own file, else by a record.
 
-        Of a record nothing is looked up here and nothing secret is sent to where it points: who
-        may write it would read what only this machine knows.
+        A record's variables are not resolved here, and nothing secret is sent to where it points:
+        else whoever may write it could read what only this machine knows.
 
         Raises:
-            ConfigError: A secret cannot be had, or a record names a Kafka cluster to which the
-                node's own file must say the way.
+            ConfigError: A secret is missing, or a record names a Kafka cluster that only the node's
+                own file may configure.
         """
         where = f"spec.kafka.{name}"
         own = self.topology.kafka.get(name) or self.read_file().get(name)
@@ -247,7 +247,7 @@ class WorkerProcess:
         return options
 
     def _start(self, clusters: Clients) -> Worker | None:
-        """Return a worker, or None after a while if the own Kafka cluster does not answer."""
+        """Return a worker; None, after a while, if the own Kafka cluster does not answer."""
         if self.port is not None:
             self.port.forget()
         try:

@@ -1,8 +1,8 @@
-"""What a worker does for its node once it knows whom it serves: the turns of a life.
+"""What a worker does for its node once it knows which one it serves: the turns of its life.
 
 A turn performs, routes and commits. Its order is its meaning:
 
-1. Control records come before data: what is known is used.
+1. Control records come before data: knowledge is applied before it is needed.
 2. Effects before data: a cut stands at the positions before the records that follow it.
 3. Lanes commit when they have nothing more to read, or a limit is reached. Spec: K17.
 4. What the machine offers goes out after the lanes have committed the cut. Spec: K25.
@@ -67,15 +67,15 @@ class NodeService:
         leadership: Writes for the node if this worker leads it.
         changes: Follows changes of the topology.
         acknowledged: Reads what former owners of lanes knew.
-        frozen: Knows what neighbours wanted last by whose own words the node does not go.
+        frozen: Knows what neighbours wanted last that the node cannot go by directly.
         machine: Decides.
         lanes: The lanes that this worker owns.
-        targets: Sees to endpoints and outboxes.
-        upkeep: Sees to the node's topics.
-        background: What is done beside the lanes.
-        trees: The tree layer; None for a worker without.
-        standing_by: Tells what this worker has heard while it has no lane; None if it does not.
-        isolated: Neighbours of which a drill lets nothing through.
+        targets: Looks after endpoints and outboxes.
+        upkeep: Looks after the node's topics.
+        background: Work beside the lanes.
+        trees: The tree layer; None for a worker without one.
+        standing_by: Reports what this worker has heard while it has no lane; None if it does not.
+        isolated: Neighbours that a drill blocks.
     """
 
     clock: Clock
@@ -99,7 +99,7 @@ class NodeService:
     _seen_ms: int = -1
 
     def __post_init__(self) -> None:
-        """Have the parts that know the topology follow its changes; begin to look and to read."""
+        """Register the parts that follow topology changes; begin to look and to read."""
         self._drain_probe = DrainProbe(self.lanes)
         gate = self.lanes.sources.gate
         gate.isolated = self.isolated
@@ -117,10 +117,10 @@ class NodeService:
         *,
         is_idle: bool,
     ) -> None:
-        """Do what there is to do.
+        """Do what is due.
 
         Args:
-            assigned: The lanes that the group gave to this worker.
+            assigned: The lanes that the group assigned to this worker.
             data: Records of what they read.
             now: The present moment, in ms.
             is_idle: Whether nothing was read at all.
@@ -136,8 +136,8 @@ class NodeService:
             self.step(Ticked(awake_ms))
         if knows_orders := self.listener.knows_orders:
             self.update_gate()
-        # What movers of queues write goes by the old walks, and waits for no commit of a lane: if
-        # the node said now that it holds, others would think that nothing more comes. Spec: K28.
+        # Movers of queues write by the old walks, and wait for no commit of a lane: if the node
+        # said now that it holds, others would think that nothing more comes. Spec: K28.
         is_moving = lanes.sources.gate.holding and self.background.movers.is_writing
         if knows_orders:
             if not is_moving:
@@ -174,7 +174,7 @@ class NodeService:
         lanes.write_log()
 
     def _see_to_losses(self, now: int) -> None:
-        """Have partitions be looked at whose positions are outside of their logs."""
+        """Have partitions checked whose positions are outside their logs."""
         if lost := [place for reader in self.readers.values() for place in reader.lost()]:
             self.listener.lost(lost)
             self.lanes.sources.lost(self.lanes.owned, lost)
@@ -200,7 +200,7 @@ class NodeService:
             self.standing_by.step(heard, now)
 
     def update_gate(self) -> None:
-        """Read nothing of what is isolated or paused, and read again what no longer is."""
+        """Stop reading what is isolated or paused, and resume what no longer is."""
         gate, lanes, now = self.lanes.sources.gate, self.lanes, self.clock.now_ms()
         orders = self.listener.orders
         lanes.pause_subjects(orders.paused_subjects, now)
@@ -215,17 +215,17 @@ class NodeService:
     # -- decisions and effects --------------------------------------------------------------
 
     def step(self, input_: Input) -> None:
-        """Have the machine decide; perform what it wants."""
+        """Have the machine decide; perform its effects."""
         for effect in self.machine.step(input_):
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
-        """Do what the machine wants done; what a leader writes goes to the control topics."""
+        """Perform an effect of the machine; what a leader writes goes to the control topics."""
         if isinstance(effect, WriteHeartbeat) and self.trees is not None:
             beat = replace(effect.heartbeat, colour=self.trees.colour, trees=self.trees.status)
             effect = WriteHeartbeat(beat)
         if isinstance(effect, WriteSubscribed):
-            # It is about what was read: as it is written, `clients` may be another topic.
+            # It refers to what was read: when it is written, `clients` may be another topic.
             effect = WriteSubscribed(replace(effect.ack, topic_id=self.listener.clients_read))
         if isinstance(effect, Write):
             self.leadership.ask(effect)
@@ -258,7 +258,7 @@ class NodeService:
     # -- the end --------------------------------------------------------------------------
 
     def hand_back(self) -> None:
-        """Commit what is open, and give up all lanes, exactly."""
+        """Commit what is open, and give up all lanes at exact positions."""
         self.lanes.hand_back(sorted(self.lanes.owned))
         self.lanes.keep(frozenset())
         if self.standing_by is not None:

@@ -1,8 +1,8 @@
 """The worker: the loop that joins the machine, the lanes and Kafka.
 
-It makes the node's topics, and a member of its group once it has learned; when it knows its node
-it serves it. A turn looks at the membership first: a lane that is no longer owned must not be
-written to. Then it reads; `mesh.worker.node_service` does the rest.
+It creates the node's topics, and joins the group once it has learned; when it knows its node it
+serves it. A turn checks the membership first: a lane that is no longer owned must not be written
+to. Then it reads; `mesh.worker.node_service` does the rest.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Worker:
     """One worker of one node.
 
     Attributes:
-        file: What its file says.
-        node: What it serves.
+        file: The topology in its file.
+        node: The node it serves.
         kafka: Every Kafka cluster of the mesh that this node touches, by name.
         readers: One per Kafka cluster; `intake` reads them.
         clock: Time.
@@ -69,9 +69,9 @@ class Worker:
         new_uuid: Makes the node's identity at its very first start.
         connect: Opens Kafka clusters that a change of the topology brings.
         trees: Settings of the tree layer; None for a worker without.
-        name: Tells it from the node's other workers, for people; without one it does not tell what
-            it has heard while it stands by.
-        traces: Told of each batch that its lanes commit; None if nobody follows traces.
+        name: Distinguishes it from the node's other workers, for people; without one it does not
+            report what it has heard while it stands by.
+        traces: Notified of each batch that its lanes commit; None if nobody follows traces.
         commits: Waits for commits of lanes.
     """
 
@@ -106,7 +106,7 @@ class Worker:
     _admins: dict[str, Admin] = field(init=False)
 
     def __post_init__(self, file: Topology) -> None:
-        """Make the node's topics, and all that needs to know no more of the node than its name."""
+        """Create the node's topics, and all parts that need nothing of the node but its name."""
         self._names = TopicNames(file.prefix)
         self._home = self.kafka[file.nodes[self.node].kafka]
         self._home.admin().create([config_topic(file)])
@@ -120,7 +120,7 @@ class Worker:
         self._host_trees()
 
     def _begin(self, file: Topology) -> None:
-        """Find what topology to begin with, and follow its changes."""
+        """Find the topology to begin with, and follow its changes."""
         own = (self._names.control(self.node), self._names.config(), self._names.learned(self.node))
         control, config, learned = (TopicPartition(topic, 0) for topic in own)
         self._recall = Recall(self._home, [control, config, learned], self.clock.now_ms)
@@ -137,7 +137,7 @@ class Worker:
         )
 
     def _share_lanes(self) -> None:
-        """Be ready to share the node's lanes with its other workers."""
+        """Prepare to share the node's lanes with its other workers."""
         lanes = range(self.topology.nodes[self.node].lanes)
         self._admission = Admission(
             self._home,
@@ -153,7 +153,7 @@ class Worker:
         self._lane_recall = Recall(self._home, progress, self.clock.now_ms)
 
     def _lead(self) -> None:
-        """Be ready to lead the node."""
+        """Prepare to lead the node."""
         learned = TopicPartition(self._names.learned(self.node), 0)
         self._frozen = FrozenNeighbours(learned, self._recall, self._questions)
         self._leadership = Leadership(
@@ -187,7 +187,7 @@ class Worker:
         self._changes.parts += [self._listener, self._leadership, self._frozen]
 
     def _host_trees(self) -> None:
-        """Be ready to host the node's tree layer, if this worker is to."""
+        """Prepare to host the node's tree layer, if this worker is to do so."""
         if self.trees is None:
             return
         self.tree_service = TreeService(
@@ -209,17 +209,17 @@ class Worker:
 
     @property
     def given(self) -> frozenset[int]:
-        """The lanes that the group gave to it."""
+        """The lanes that the group assigned to it."""
         return self._admission.given
 
     @property
     def topology(self) -> Topology:
-        """What it works by."""
+        """The topology that it works by."""
         return self._changes.topology
 
     @property
     def machine(self) -> NodeMachine | None:
-        """What decides for its node, or None before it knows that."""
+        """The machine that decides for its node, or None before it knows its node."""
         return None if self._service is None else self._service.machine
 
     @property
@@ -229,12 +229,12 @@ class Worker:
 
     @property
     def background(self) -> BackgroundWork | None:
-        """What it does beside its lanes, or None before it knows its node."""
+        """Its work beside the lanes, or None before it knows its node."""
         return None if self._service is None else self._service.background
 
     @property
     def refused(self) -> int:
-        """How many records of control topics and of its lanes' progress it could not read."""
+        """Number of unreadable records in control topics and in its lanes' progress."""
         return self._listener.refused + (0 if self.lanes is None else self.lanes.strays)
 
     @property
@@ -248,7 +248,7 @@ class Worker:
     # -- one turn -------------------------------------------------------------------------
 
     def turn(self, timeout_s: float) -> bool:
-        """Do what there is to do, waiting at most `timeout_s` for records.
+        """Do what is due, waiting at most `timeout_s` for records.
 
         Returns:
             Whether anything was read.
@@ -268,7 +268,7 @@ class Worker:
     def _read(self, timeout_s: float) -> Sequence[Record]:
         """Wait for records, at most until something else is due; return them.
 
-        Frames of the tree layer do not end the waiting, and are taken meanwhile: a turn for each
+        Frames of the tree layer do not end the wait, and are taken during it: a turn for each
         would cost an idle node more than the frames do.
         """
         wait_s = self.patience(timeout_s)
@@ -287,7 +287,7 @@ class Worker:
         return all(trees.has(record.topic()) for record in records)
 
     def patience(self, timeout_s: float) -> float:
-        """Return how long to wait for records: not past what is to be done or looked at."""
+        """Return how long to wait for records: at most until something is due."""
         service = self._service
         is_waiting = service is not None and service.background.is_waiting
         if self._leadership.is_under_way or self._questions.are_open or is_waiting:
@@ -403,7 +403,7 @@ class Worker:
         return [*{**of_peers, **self._service.lanes.read_positions(neighbour)}.values()]
 
     def isolate(self, neighbours: Sequence[str]) -> None:
-        """Read nothing of exactly these neighbours from now on, as if the network were cut.
+        """Read nothing from exactly these neighbours from now on, as if the network were cut.
 
         For drills: what the neighbours write stays, and is read when the link heals.
         """
@@ -414,7 +414,7 @@ class Worker:
             self._service.update_gate()
 
     def close(self) -> None:
-        """Commit what is open and leave the group at once; who leads next says all again."""
+        """Commit what is open and leave the group at once; the next leader writes all again."""
         if self._service is not None:
             self._service.hand_back()
         if self.tree_service is not None:
@@ -423,7 +423,7 @@ class Worker:
 
     def abandon(self) -> None:
         """Leave the group and release everything; what is not committed never happened."""
-        self.errands.close()  # one that goes on after the leaving would fence a successor
+        self.errands.close()  # one still running after leaving would fence a successor
         if self.tree_service is not None:
             self.tree_service.abandon()
         self._admission.close()

@@ -1,11 +1,11 @@
-"""What the node has acknowledged is known to whoever takes a lane, also if its neighbours are not.
+"""The worker that takes a lane learns what the node has acknowledged, even without the neighbours.
 
-A worker may take a lane while it has heard less of a neighbour than the lane's former owner, who
-has acknowledged it: it lags, or its own way to that Kafka cluster is cut. What was acknowledged
-stands in `learned`, in the node's own Kafka cluster. The lane reads nothing before the worker goes
-by that; no time passes for an answer. What the former owner routed by and had not acknowledged yet,
-because another worker did not know it, may lack there: then the lane waits until this worker hears
-it. Spec: K16, K21, K25.
+A worker may take a lane while it has heard less from a neighbour than the lane's former owner,
+which has acknowledged what it heard: the new owner lags, or cannot reach that Kafka cluster itself.
+What was acknowledged is stored in `learned`, in the node's own Kafka cluster, and the lane reads
+nothing until the worker has applied it; a timeout is no answer. What the former owner routed by but
+had not acknowledged yet, because another worker did not know it, may be missing there: then the
+lane waits until this worker hears it. Spec: K16, K21, K25.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
 
 LOOK_MS = 500
-"""How often it is looked whether lanes wait for a change of the topology: no turn of a busy worker
-is to pay for it."""
+"""How often to check whether lanes wait for a change of the topology: a busy worker should not pay
+for that in every turn."""
 
 TOPOLOGY_GONE = (
     "mesh.config holds no topology any more, and the file may be older than what the node worked "
@@ -72,9 +72,9 @@ class AcknowledgedInterest:
     _look_ms: int = 0
 
     def step(self, lanes: Lanes, now_ms: int) -> Iterator[Input]:
-        """Yield what the node has acknowledged of neighbours of whom this worker knows less.
+        """Yield what the node has acknowledged of neighbours that this worker knows less about.
 
-        Each is for the machine at once: what follows looks at what it knows by then.
+        Feed each to the machine at once: what follows depends on what the machine knows by then.
         """
         if now_ms >= self._look_ms:
             self._look_ms = now_ms + LOOK_MS
@@ -93,7 +93,7 @@ class AcknowledgedInterest:
             yield from self._look_up(lanes, waiting, now_ms)
 
     def _look_up(self, lanes: Lanes, waiting: Sequence[Lane], now_ms: int) -> Iterator[Input]:
-        """Look up in the node's own topics what some lanes wait for."""
+        """Look up what some lanes wait for in the node's own topics."""
         learner = lanes.machine.learner
         awaited = [lane.following.awaited for lane in waiting]
         yield from self._heed_clients(lanes, awaited)
@@ -120,11 +120,11 @@ class AcknowledgedInterest:
                 log.warning("neighbour.recalled", neighbour=name)
                 yield NeighbourLags(name, learned, sure)
             elif learner.neighbours[name].frozen:
-                # Nobody knows when it can be reached, and the node starts without it: by what it
-                # has acknowledged, which is all that it owes.
+                # Nobody knows when it can be reached, so the node starts without it, by what it has
+                # acknowledged: that is all it owes.
                 yield VersionsVoided(its_versions)
             elif self.listener.has_read_all(name, _last_taken_ms(waiting), now_ms):
-                # Its control topic has lost its end, or is another one, and nobody was there then.
+                # Its control topic lost its end or was recreated, and nobody was there to see it.
                 log.warning("neighbour.shorter", neighbour=name)
                 yield VersionsVoided(its_versions)
             elif name not in self._awaited:
@@ -139,12 +139,12 @@ class AcknowledgedInterest:
             yield NeighbourAwaited(name, is_awaited=False)
 
     def _heed_change(self, lanes: Lanes, now_ms: int) -> Iterator[RoundRequested | TopologyLost]:
-        """Wait for no topology, and no change of it, that `mesh.config` does not hold any more.
+        """Stop waiting for a topology, or a change of it, that `mesh.config` no longer holds.
 
-        It has lost its end, or was recreated, or compaction took what a stranger wrote over. Where
-        it still says what is in force, or leaves that to the files of nodes, all is known. Else the
-        file may be older than what the lane worked by, and nobody may guess that: a change that
-        has begun since says nothing of it before nodes switch. Spec: K28.
+        The topic has lost its end, was recreated, or compaction removed what a stranger had
+        overwritten. If it still says what is in force, or leaves that to the nodes' files, all is
+        known. Otherwise the file may be older than what the lane worked by, and nobody may guess: a
+        change that has begun since says nothing about that until nodes switch. Spec: K28.
         """
         machine, orders = lanes.machine, self.listener.orders
         change, number = _known(machine, orders)
@@ -164,7 +164,7 @@ class AcknowledgedInterest:
                 followed = lane.following.change
                 log.warning("change.gone", lane=lane.number, known=followed, told=change)
                 lane.following.forget_change(lane.learner)
-                yield RoundRequested()  # who leads may wait for it, too
+                yield RoundRequested()  # the leader may wait for it, too
         if lost != machine.lost_topology:
             if lost:
                 log.error("topology.gone", number=lost, text=TOPOLOGY_GONE)
@@ -173,9 +173,9 @@ class AcknowledgedInterest:
     def _heed_clients(
         self, lanes: Lanes, awaited: Sequence[VersionByInput]
     ) -> Iterator[VersionsVoided]:
-        """Wait for no subscription that `clients` does not hold any more.
+        """Stop waiting for a subscription that `clients` no longer holds.
 
-        It has lost its end, or was recreated while nobody was there to notice.
+        The topic has lost its end, or was recreated while nobody was there to notice.
         """
         learner = lanes.machine.learner
         late = [known[CLIENTS] for known in awaited if learner.lacks_clients(known)]
@@ -194,7 +194,7 @@ class AcknowledgedInterest:
 
 
 def _known(machine: NodeMachine, orders: NodeOrders) -> tuple[Version, int]:
-    """Return the newest change that is told, and the number of the topology that is followed."""
+    """Return the newest change that was reported, and the number of the topology followed."""
     change = NEVER if machine.change is None else change_version(*machine.change)
     number, told = machine.learner.topology_number, orders.change
     if told is not None:

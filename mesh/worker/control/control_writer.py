@@ -1,6 +1,6 @@
 """What the owner of lane 0 writes: identity, interest, acknowledgements, heartbeat.
 
-Everything that one step of the node machine asks for is written in one transaction.
+Everything that one step of the node machine requests is written in one transaction.
 Spec: K4, K16, K23, K24.
 """
 
@@ -98,15 +98,15 @@ from mesh.worker.control.leader_records import LeaderRecord, LeaderRecords
 from mesh.worker.control.lost_writes import LostWrites
 
 LEARNED_BYTES = 50_000
-"""About the size of one record of `learned`; a set of many filters takes several. The records of
-any mesh may have 100 kB, whatever it allows its messages: one that is refused would end the
+"""Approximate size of one record of `learned`; a set of many filters takes several. Every mesh
+allows records of 100 kB, whatever limit it sets for messages: a refused record would end the
 leadership again and again. Spec: K6."""
 
 BY_SPARE = "by-spare"
 """Header of an identity: its writer has the node's spare transactional id. Spec: K16."""
 
 ReadPositions = Callable[[str], Sequence[OutboxPosition]]
-"""Neighbour -> committed positions on its outboxes."""
+"""Maps a neighbour to the committed positions on its outboxes."""
 
 log = structlog.get_logger()
 
@@ -118,9 +118,9 @@ class Written:
     Attributes:
         identity: Who wrote it last, or None if nobody did.
         offers: Entries offered per scope.
-        stops: Topic partitions that are called stopped.
-        epoch: The highest that stands anywhere.
-        links: What stands there of nodes' links, by uuid.
+        stops: Topic partitions that are reported as stopped.
+        epoch: The highest epoch in the topic.
+        links: What it says of nodes' links, by uuid.
         said: The records that say so, by key.
     """
 
@@ -150,10 +150,10 @@ def read_written(records: Iterable[Record]) -> Written:
                     written.epoch = max(written.epoch, decode_mark(value).epoch)
                 case AdvertKey(scope, filter_) if value is not None:
                     entries = written.offers.setdefault(scope, {})
-                    entries[filter_] = UNREADABLE_INTEREST  # never offered: it is written over
+                    entries[filter_] = UNREADABLE_INTEREST  # never offered: it is overwritten
                     entries[filter_] = decode_advert(value)
                 case MarkKey(scope):
-                    # Who ends a scope withdraws its entries before: what is left a stranger left.
+                    # Ending a scope withdraws its entries first: what is left is a stranger's.
                     if not written.offers.get(scope):
                         written.offers.pop(scope, None)
                 case AdvertKey(scope, filter_):
@@ -170,8 +170,8 @@ def read_written(records: Iterable[Record]) -> Written:
                 case IdentityKey() | HeartbeatKey() | SubscribedKey():
                     pass
         except ProtocolError:
-            # One of another version is written again if it still matters. So is what a stranger
-            # has written over: compaction will leave nothing else of it.
+            # A record of another version is written again if it still matters. So is one that a
+            # stranger has overwritten: compaction leaves nothing else of it.
             if isinstance(key, LinksKey):
                 _forget_links(written, key.uuid)
     return written
@@ -183,7 +183,7 @@ def _forget_links(written: Written, uuid: str) -> None:
 
 
 def was_written_by_spare(records: Sequence[Record]) -> bool:
-    """Return whether the newest who introduced himself on a control topic had the spare id."""
+    """Return whether the newest identity on a control topic was written with the spare id."""
     key = identity_key()
     newest = next((one for one in reversed(records) if one.key() == key), None)
     return newest is not None and any(name == BY_SPARE for name, _ in headers_of(newest))
@@ -196,11 +196,11 @@ class ControlWriter:
     Attributes:
         writer: Transactional; taking it fences a former owner of lane 0.
         read_positions: Where this node stands on each neighbour's outboxes.
-        topic_ids: Of the node's control topics, by name: marks are good for that one alone.
-        unwritable: Topics to which nothing is written now; see `mesh.worker.control.unwritable`.
-        written_to: Topics that may be left out, and that the last transaction wrote to.
-        ends: Where what it wrote stands, in topics that nobody else writes and others go by.
-        records: What it wrote last besides its offers, told as it is written.
+        topic_ids: Of the node's control topics, by name: marks hold for that very topic only.
+        unwritable: Topics that are not written to now; see `mesh.worker.control.unwritable`.
+        written_to: Dispensable topics that the last transaction wrote to.
+        ends: Where its own records are, in topics that only it writes and others go by.
+        records: What it wrote last besides its offers; notified as it writes.
         by_spare: Whether it has the node's spare transactional id.
         learned: Numbers of the parts that `learned` has, by neighbour and scope.
     """
@@ -239,12 +239,12 @@ class ControlWriter:
         writes: Iterable[Write],
         again: Iterable[tuple[bytes, LeaderRecord]] = (),
     ) -> None:
-        """Hand over everything of one step in one transaction, which is not committed yet.
+        """Hand over everything from one step in one transaction, which is not committed yet.
 
         Args:
-            told: Who the node is, if that is to be told again.
+            told: Who the node is, if that has to be written again.
             writes: The rest.
-            again: What others have written over.
+            again: What others have overwritten.
 
         Raises:
             TransportFencedError: Another worker owns lane 0.
@@ -259,7 +259,7 @@ class ControlWriter:
             try:
                 self._write(write)
             except LocalProtocolError as error:
-                # A number that somebody else said has no next one: that record stays as it was.
+                # A number that somebody else wrote has no successor: that record stays as it was.
                 log.error("control.not_written", fault=str(error)[:500])  # noqa: TRY400
 
     def _write(self, write: Write) -> None:
@@ -307,8 +307,8 @@ class ControlWriter:
     def _learned(self, learned: WriteLearned) -> None:
         """Write a proven set in parts that fit into records, and what came since. Spec: K21.
 
-        A version by which nothing came is told where what comes next is written. Parts of a former
-        set end with it: those of another node of that name may have later versions.
+        A version that brought nothing is recorded with the next one that does. Parts of a former
+        set are removed with it: those of another node of that name may have later versions.
         """
         topic, scope = self.names.learned(self.node), (learned.neighbour, learned.scope)
         first = self._parts[scope] if learned.is_more else 0
@@ -333,7 +333,7 @@ class ControlWriter:
         self._control(mark_key(scope), None if mark is None else encode_mark(mark))
 
     def _say(self, key: bytes, value: bytes | None, headers: Headers | None = None) -> None:
-        """Write what is written once, and would be missed: see `LeaderRecords`."""
+        """Write a record that is written once, and would be missed: see `LeaderRecords`."""
         self.records.say(key, LeaderRecord(value, headers))
         self._control(key, value, headers)
 
@@ -347,7 +347,7 @@ class ControlWriter:
             self._put(topic, key, value)
 
     def _note_written_to(self, topic: str) -> bool:
-        """Return whether a topic that may be left out is written to, and take note of it."""
+        """Return whether a dispensable topic may be written to; if so, note that it is."""
         if topic in self.unwritable:
             return False
         self.written_to[topic] = None
@@ -361,7 +361,7 @@ class ControlWriter:
 
 
 def _parts(filters: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cut a list of filters where its record would grow too large; at least one part."""
+    """Split a list of filters where its record would grow too large; return at least one part."""
     part: list[str] = []
     size = 0
     for filter_ in filters:

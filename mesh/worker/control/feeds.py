@@ -1,7 +1,7 @@
 """Control topics that a worker follows: found, assigned, read to their end, and read again.
 
 A topic that does not exist yet is looked for; one that lost its end, or was recreated, is read from
-its beginning. All topics of one Kafka cluster are asked for at once, and beside the loop.
+its beginning. All topics of one Kafka cluster are looked up at once, and beside the loop.
 Spec: K16, K21, K23.
 """
 
@@ -22,21 +22,21 @@ from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 
 UNREACHABLE_AFTER_MS = 15_000
-"""How long a start waits for a neighbour's Kafka cluster before it is taken as frozen, and how long
-for the rest of a control topic of which nothing more comes. K23."""
+"""How long a start waits for a neighbour's Kafka cluster before it treats the neighbour as frozen,
+and for the rest of a control topic that brings nothing more. K23."""
 
 RETRY_MS = 1_000
-"""How often a topic that does not exist yet is looked for."""
+"""How often to look for a topic that does not exist yet."""
 
 SOON_RETRY_MS, SOON_MS = 100, 3_000
-"""How often, and for how long, those of a link that a change has brought are: both ends make their
-topics at the same moment, and sources hold until each has read the other's. Spec: K28."""
+"""How often, and for how long, to look for the topics of a link that a change has added: both ends
+create them at the same moment, and sources hold until each end has read the other's. Spec: K28."""
 
 _Looked = tuple[
     Mapping[TopicPartition, int | None], Mapping[str, bytes], str, Collection[TopicPartition]
 ]
-"""Where logs end, None for what does not exist; ids of topics, and of their Kafka cluster; of which
-partitions nothing was told."""
+"""Where logs end, None for what does not exist; ids of topics, and of their Kafka cluster;
+partitions about which the brokers said nothing."""
 
 log = structlog.get_logger()
 
@@ -49,22 +49,22 @@ class Feed:
         place: The partition.
         kafka: Its Kafka cluster.
         decode: Yields what a record means.
-        caught_up: What to tell once it is read to its end; None for nothing.
-        reset: What to tell when it is read from its beginning again, likewise.
+        caught_up: What to report once it is read to its end; None for nothing.
+        reset: What to report when it is read from its beginning again, likewise.
         neighbour: Who writes it; "" for the node itself.
         since_ms: Since when it is followed.
-        forget: Called when it is read again: what came of it before may have ended unseen.
-        topic_id: What the topic is, as far as that is known.
-        is_doubted: Whether it is to be looked whether it still is.
+        forget: Called when it is read again: what it said before may have ended unseen.
+        topic_id: Id of the topic, as far as that is known.
+        is_doubted: Whether to check that it still has that id.
         has_marks: Whether a mark of this very topic was read.
-        looked_ms: When was asked last where it ends, and `looked_to` the answer.
+        looked_ms: When its end was last requested; `looked_to` is the answer.
         next: Next offset to take.
         end: Where it ended when it was found.
-        assigned: Whether it is read.
+        assigned: Whether it is being read.
         told: Whether it was read to its end.
-        given_up: Whether nobody waits for that any more.
-        tried_ms: When it was looked for last.
-        reached: How far it was read when that was looked at last, and `moved_ms` since when.
+        given_up: Whether the worker has stopped waiting for that.
+        tried_ms: When it was last looked for.
+        reached: How far it was read at the last check, and `moved_ms` since when.
     """
 
     place: TopicPartition
@@ -96,10 +96,10 @@ class Feeds:
 
     Attributes:
         admins, readers: Per Kafka cluster.
-        intake: Tells how far the records taken go.
+        intake: Provides positions: how far the records taken go.
         questions: Asks beside the loop.
         started_ms: When the worker began.
-        may_read: Returns whether it is known that a topic may be read: a link may be disabled.
+        may_read: Returns whether a topic is known to be readable: its link may be disabled.
         isolated: Neighbours of which nothing is read: a drill.
         cluster_ids: Of the Kafka clusters that were looked at, by name.
     """
@@ -132,43 +132,43 @@ class Feeds:
         return self._feeds[topic, 0]
 
     def topic_ids(self) -> Mapping[str, bytes]:
-        """Return what the topics are that are read, by name, as far as that is known."""
+        """Return the ids of the topics being read, by name, as far as they are known."""
         feeds = self._feeds.values()
         return {one.place.topic: one.topic_id for one in feeds if one.topic_id != NO_TOPIC}
 
     def remove_of(self, neighbours: Collection[str]) -> None:
-        """Follow nothing of some neighbours any more."""
+        """Stop following topics of these neighbours."""
         for feed in list(self._feeds.values()):
             if feed.neighbour in neighbours:
                 self.remove(feed)
 
     def remove(self, feed: Feed) -> None:
-        """Follow one no more."""
+        """Stop following one."""
         del self._feeds[feed.place.topic, feed.place.partition]
         self._stop(feed)
 
     def leave(self, neighbours: Collection[str]) -> None:
-        """Read nothing of some neighbours for now."""
+        """Read nothing from these neighbours for now."""
         for feed in self._feeds.values():
             if feed.neighbour in neighbours:
                 self._stop(feed)
 
     def reopen(self, neighbour: str) -> None:
-        """Read a neighbour's from their beginning: tombstones do not last."""
+        """Read a neighbour's topics from their beginning: tombstones do not last."""
         for feed in self._feeds.values():
             if feed.neighbour == neighbour:
                 feed.next, feed.told, feed.given_up = BEGINNING, False, False
                 feed.reached = None
 
     def doubt(self, topic: str) -> None:
-        """Look whether a topic is still the one that is read."""
+        """Check whether a topic is still the one being read."""
         for feed in self._feeds.values():
             feed.is_doubted |= feed.place.topic == topic
 
     # -- finding --------------------------------------------------------------------------
 
     def find(self, now_ms: int) -> Iterator[Input]:
-        """Look for topics that are not read yet; yield what is found to be so of them."""
+        """Look for topics that are not read yet; yield what was found out about them."""
         wanted: dict[str, list[Feed]] = {}
         for feed in self._feeds.values():
             is_known = feed.assigned and not feed.is_doubted
@@ -203,7 +203,7 @@ class Feeds:
         return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
 
     def _look(self, kafka: str, places: Sequence[TopicPartition]) -> _Looked:
-        """Look where these end. One that brokers say nothing of keeps nobody from the others."""
+        """Look where these end; one that brokers say nothing about does not hold up the others."""
         admin = self.admins[kafka]
         topics = list(dict.fromkeys(at.topic for at in places))
         described, are_all = answers_so_far(partial(admin.describe, topics))
@@ -245,7 +245,7 @@ class Feeds:
     # -- read to their end ----------------------------------------------------------------
 
     def catch_up(self, now_ms: int) -> Iterator[Input]:
-        """Yield what has been read to its end, and who is not waited for any more. Spec: K23."""
+        """Yield what has been read to its end, and neighbours no longer waited for. Spec: K23."""
         for feed in list(self._feeds.values()):
             is_isolated = feed.neighbour in self.isolated
             if (feed.told and not is_isolated) or not self.may_read(feed):
@@ -264,12 +264,12 @@ class Feeds:
             elif position != feed.reached:
                 feed.reached, feed.moved_ms = position, now_ms
             elif now_ms - feed.moved_ms >= UNREACHABLE_AFTER_MS:
-                # Its brokers are gone since it was found, or a transaction that never ends hides
-                # the rest. It is read on, and told once that is read after all.
+                # Its brokers went away since it was found, or a transaction that never ends hides
+                # the rest. Reading goes on, and its end is reported once it is reached after all.
                 yield from self._give_up(feed, now_ms)
 
     def _give_up(self, feed: Feed, now_ms: int) -> Iterator[Input]:
-        """Take a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
+        """Treat a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
         overdue = now_ms - feed.since_ms >= UNREACHABLE_AFTER_MS
         waits = not (feed.told or feed.given_up)
         if overdue and waits and isinstance(feed.caught_up, NeighbourCaughtUp):
@@ -277,11 +277,11 @@ class Feeds:
             yield NeighbourUnproven(feed.neighbour, is_reached=False)
 
     def has_read_all(self, topic: str, since_ms: int, now_ms: int) -> bool:
-        """Return whether all is read that stood in a topic at a moment; call again until it is.
+        """Return whether all is read that a topic held at a moment; call again until it is.
 
         Args:
             topic: Its name.
-            since_ms: No earlier than this: where it ended before says nothing of what is awaited.
+            since_ms: The moment, or later: an earlier end says nothing about what is awaited.
             now_ms: The present moment.
         """
         feed = self.of(topic)
@@ -299,7 +299,7 @@ class Feeds:
             return False
         if ends is not None:
             feed.looked_to = ends.get(feed.place, 0)
-        return False  # what was fetched just now may not be taken yet
+        return False  # the intake may not have taken yet what was just fetched
 
     # -- read again -----------------------------------------------------------------------
 
@@ -314,11 +314,11 @@ class Feeds:
         return news
 
     def begin_again(self, feed: Feed) -> Sequence[Input]:
-        """Read one from its beginning; return what that means."""
+        """Read one from its beginning; return the inputs that follow from that."""
         self._stop(feed)
         if feed.forget is not None:
             feed.forget()
-        self.questions.forget("control", "ends", feed.kafka)  # what is being asked may be of before
+        self.questions.forget("control", "ends", feed.kafka)  # a pending answer may be outdated
         feed.looked_ms, feed.has_marks, feed.reached = -1, False, None
         feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
         return [] if feed.reset is None else [feed.reset]

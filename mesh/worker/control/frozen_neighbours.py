@@ -1,7 +1,7 @@
-"""What a neighbour wanted last is added to the news that freezes it. Spec: K21, DMR-10.
+"""Adds to the news that freezes a neighbour what that neighbour wanted last. Spec: K21, DMR-10.
 
-The node has kept that in its own Kafka cluster, which may be slow or away itself: it is read beside
-the loop, and the news waits for it. What an open transaction hides nobody has acknowledged. A
+The node keeps that in its own Kafka cluster, which may itself be slow or away: it is read beside
+the loop, and the news waits for it. Nobody has acknowledged what an open transaction hides. A
 worker that has just taken the leadership has read all of it by then, so that its first word says
 no less than its predecessor's last.
 """
@@ -34,10 +34,11 @@ from mesh.worker.process.recall import Recall
 RETRY_MS = 1_000
 
 LastProven = tuple[Mapping[Scope, Sequence[str]], VersionByScope]
-"""What a neighbour wanted when that was proven last, and its version then, by scope."""
+"""What a neighbour wanted when it was last proven, and its version then, by scope."""
 
 FreezingNews = NeighbourUnproven | LinkDisabled
-"""News after which a node goes by what a neighbour wanted last, and not by its own words."""
+"""News after which a node goes by what a neighbour wanted last, not by the neighbour's own
+words."""
 
 log = structlog.get_logger()
 
@@ -55,7 +56,7 @@ class FrozenNeighbours:
         place: The node's `learned`.
         recall: Reads the node's own topics.
         questions: Asks beside the loop.
-        at_hand: What `learned` says, if that is known: good for one call of `complete`.
+        at_hand: What `learned` says, if that is known: valid for one call of `complete`.
     """
 
     place: TopicPartition
@@ -66,15 +67,15 @@ class FrozenNeighbours:
     _tried_ms: int = -RETRY_MS
 
     def complete(self, news: Iterable[Input], now_ms: int) -> Iterator[Input]:
-        """Yield news in their order, and such as waited once they are complete.
+        """Yield news in order; what has to wait follows once it is complete.
 
-        Who is read after all is waited for no more.
+        A neighbour that is read after all is no longer waited for.
         """
         for input_ in news:
             match input_:
                 case NeighbourUnproven(neighbour) | LinkDisabled(neighbour):
                     if self.at_hand is None and self._waiting.get(neighbour) == input_:
-                        continue  # told once more; an answer that is long in coming is on its way
+                        continue  # reported again; a slow answer is on its way
                     self._forget(neighbour)
                     if self.at_hand is not None:
                         yield _with(input_, last_proven(self.at_hand, neighbour))

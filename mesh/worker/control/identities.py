@@ -28,6 +28,6 @@ def about_links(
             told = decode_identity(value)
             yield IdentityRead(neighbour, told.uuid, told.cluster_id, read_in)
         case IdentityKey():
-            pass  # who leads the own node is not learned from what it reads
+            pass  # a worker does not learn who leads its own node this way
         case LinksKey():
             yield LinksRead(decode_node_links(value))

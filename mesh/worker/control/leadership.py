@@ -1,6 +1,6 @@
 """Who leads the node: the owner of lane 0, who writes its control topics. Spec: K4, K16.
 
-The others learn from what the leader wrote who the node is, and route by the same knowledge.
+The other workers learn who the node is from what the leader wrote, and route by the same knowledge.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from mesh.worker.topics.own_topics import control_topics, dispensable, restored
 from mesh.worker.topics.writable import look
 
 RETRY_MS = 500
-"""How often is looked again for what could not be read, or did not stand there yet."""
+"""How often to retry what could not be read, or was not there yet."""
 
 LOGGED = 1_000
-"""So many of the newest records of the log of what was written tell who the node was, where its
-control topic does not: the leader beats there once a second."""
+"""How many of the newest log records are read to learn who the node was, if its control topic does
+not say: the leader beats there once a second."""
 
 T = TypeVar("T")
 
@@ -55,13 +55,13 @@ log = structlog.get_logger()
 
 
 class Incarnation(NamedTuple):
-    """Under which epoch a worker leads.
+    """The epoch under which a worker leads.
 
     Attributes:
         uuid: The node's identity.
         epoch: Of this leadership.
-        since: The first of the epochs in a row, up to this one, that nobody else has taken: this
-            worker has led under them, or taken them in vain.
+        since: The first of the consecutive epochs, up to this one, that nobody else has taken: this
+            worker has led under them, or took them in vain.
     """
 
     uuid: str
@@ -81,8 +81,8 @@ class Led:
         topic_ids: Of the node's control topics, by name.
         unwritable: Control topics that cannot be written now.
         learned: What the node has kept of its neighbours; nobody else adds to it any more.
-        ends: Where what they say stands.
-        records: What its leader says there besides its offers.
+        ends: Where its own records are in these topics.
+        records: What its leader writes there besides its offers.
         by_spare: Whether it is written under the node's spare transactional id.
     """
 
@@ -98,7 +98,7 @@ class Led:
     by_spare: bool = False
 
     def close(self) -> None:
-        """Release them: they were taken for nothing."""
+        """Release them: they are not needed after all."""
         self.writer.close()
 
 
@@ -114,17 +114,17 @@ def take_control(
 ) -> Steps[Led]:
     """Take the control topics: the writer first, so that what is read stays true. Spec: K16.
 
-    Epochs rise also where the control topic was recreated, or has lost its end.
+    Epochs rise even where the control topic was recreated, or has lost its end.
 
     Args:
         topology: The mesh.
         node: Whose control topics they are.
-        home: Where they are.
+        home: The Kafka cluster that holds them.
         cluster_id: Of that, as its brokers report it.
         recall: Reads what they say.
         new_uuid: Makes an identity.
         known: The node's uuid and the newest epoch, as far as this worker knows.
-        taken: Told the epoch before and the new one, as soon as that is written.
+        taken: Called with the previous epoch and the new one, as soon as that is written.
 
     Raises:
         TransportError: They cannot be taken now.
@@ -143,7 +143,7 @@ def take_control(
         unwritable = look(home.admin(), dict.fromkeys(sorted(spare), 1), {}).unwritable(spare)
         said = recall.records(own)
         if not is_spare and was_written_by_spare(said):
-            # Whoever leads under that id must not go on either, now that the usual one is free.
+            # A leader under that id must not go on either, now that the usual one is free.
             home.writer("control", names.spare_transactions(node)).close()
             said = recall.records(own)
         written = read_written(said)
@@ -193,8 +193,8 @@ def take_control(
 def _open_writer(home: KafkaCluster, names: TopicNames, node: str) -> tuple[Writer, bool]:
     """Open what writes the control topics; say whether it has the spare id. Spec: K16.
 
-    The last transaction under the usual one may wait for a partition that has no leader: until that
-    is back nobody writes under that id, a former owner neither.
+    The last transaction under the usual id may wait for a partition that has no leader: until that
+    is back nobody writes under that id, not even a former owner.
     """
     try:
         return home.writer("control", names.control_transactions(node), tells=True), False
@@ -208,7 +208,7 @@ class Leadership:
     """One worker's part in leading its node.
 
     Attributes:
-        topology, node: Whom.
+        topology, node: The mesh, and the node it leads.
         home: The node's own Kafka cluster.
         cluster_id: Of that, as its brokers report it.
         recall: Reads what its control topic says.
@@ -217,7 +217,8 @@ class Leadership:
         new_uuid: Makes the node's identity at its very first start.
         read_positions: Where this worker stands on each neighbour's outboxes.
         commits: Commits beside the loop.
-        frozen: Told what the node has kept of its neighbours as this worker takes the leadership.
+        frozen: Receives what the node has kept of its neighbours as this worker takes the
+            leadership.
         uuid: The node's identity, once it is known.
     """
 
@@ -258,12 +259,12 @@ class Leadership:
 
     @property
     def records(self) -> LeaderRecords:
-        """What this worker says as the leader besides its offers; nothing if it does not lead."""
+        """What this worker writes as the leader besides its offers; empty if it does not lead."""
         return LeaderRecords() if self._control is None else self._control.records
 
     @property
     def incarnation(self) -> Incarnation | None:
-        """Under which epoch this worker leads, None if it does not."""
+        """The epoch under which this worker leads, None if it does not."""
         if self._control is None or self.uuid is None:
             return None
         return Incarnation(self.uuid, self._epoch, self._taken[0])
@@ -275,7 +276,7 @@ class Leadership:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the control topics are being taken, or something is being written there."""
+        """Whether the control topics are being taken, or something is being written to them."""
         return self._taking is not None or self._pending.is_any
 
     def follow(self, *, is_due: bool, now_ms: int) -> Iterator[Input]:
@@ -313,7 +314,7 @@ class Leadership:
                 self._stand_by(now_ms)
 
     def _end_taking(self, taking: Errand[Led], now_ms: int) -> Iterator[LeadershipTaken]:
-        """Lead, or try again later: what a broker refuses now it may take then."""
+        """Lead, or try again later: a broker may accept then what it refuses now."""
         try:
             led = taking.result()
         except TransportError as error:
@@ -341,8 +342,8 @@ class Leadership:
     def _stand_by(self, now_ms: int) -> None:
         """Learn who the node is from what its leader wrote.
 
-        One that was killed in the middle of writing hides only the last of it: that transaction
-        is ended by the next leader, which may be this worker, so nobody may wait for its end.
+        A leader killed in the middle of a write hides only the last of it. The next leader,
+        possibly this worker, ends that transaction, so nobody may wait for its end.
         """
         place = TopicPartition(TopicNames(self.topology.prefix).control(self.node), 0)
         records = self._asked(("who",), partial(self.recall.decided, place), now_ms)
@@ -351,7 +352,7 @@ class Leadership:
             self.uuid = written.identity.uuid
 
     def _asked(self, key: tuple[str], ask: Callable[[], T], now_ms: int) -> T | None:
-        """Return what was asked beside the loop, now and then again, as soon as it is answered."""
+        """Return the answer to a question asked beside the loop; ask at intervals until then."""
         if not self.questions.is_open(*key):
             if now_ms - self._asked_ms < RETRY_MS:
                 return None
@@ -363,10 +364,10 @@ class Leadership:
             return None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
-        """Introduce the node to the outboxes of other links, and keep nothing of who has none.
+        """Introduce the node to the outboxes of new links; forget neighbours that have no link.
 
-        What a node wanted does not bind another one that comes under its name; nor itself, for
-        over a link that it gets again nothing counts that was not heard there.
+        What a node wanted does not bind another node that takes its name. Nor does it bind the node
+        itself: over a link that it gets again, only what is heard there counts.
         """
         self.topology = relinked.topology
         for neighbour in [one for one in relinked.gone if one not in relinked.added]:
@@ -375,23 +376,23 @@ class Leadership:
         self._is_other, self._asked_ms = True, -RETRY_MS
 
     def leave_out(self, unwritable: frozenset[str], looked_ms: int) -> None:
-        """Write nothing to control topics that a look found not to be writable. Spec: K20.
+        """Stop writing to control topics that a look found unwritable. Spec: K20.
 
         Args:
-            unwritable: Those.
-            looked_ms: When that look began: it says nothing of what this worker has made since.
+            unwritable: Those topics.
+            looked_ms: When that look began: it says nothing about what this worker has made since.
         """
         is_news = unwritable != self._unwritable.found
         if is_news and self._control is not None and looked_ms >= self._led_ms:
             self._unwritable.look(unwritable)
 
     def ask(self, write: Write) -> None:
-        """Have something written at the end of this turn, unless somebody else leads by now."""
+        """Request a write at the end of this turn, unless another worker leads by now."""
         if self._control is not None:
             self._writes.append(write)
 
     def write(self, now_ms: int) -> Iterator[Input]:
-        """Write what was asked for by now, in one transaction after the other. Spec: K23."""
+        """Write what was requested so far, one transaction after another. Spec: K23."""
         if self._pending.is_any:
             if not self._pending.is_through:
                 return
@@ -404,7 +405,7 @@ class Leadership:
             return
         unwritable = self._unwritable.now(now_ms)
         if self._control.unwritable - unwritable:
-            yield from self.stop()  # the next leader tells that neighbour everything
+            yield from self.stop()  # the next leader writes everything for that neighbour again
             return
         self._control.unwritable = unwritable
         told = self._told_of_others(now_ms) if self._is_other else None
@@ -423,7 +424,7 @@ class Leadership:
             yield from self._end_write(now_ms)
 
     def _end_write(self, now_ms: int) -> Iterator[Input]:
-        """See what has become of the transaction that was begun last."""
+        """Take the outcome of the transaction that was begun last."""
         try:
             self._pending.end()
         except TransportError as error:
@@ -437,13 +438,13 @@ class Leadership:
                 yield from self.stop()  # the next leader writes again what is lost
 
     def _lose(self, error: TransportError, now_ms: int) -> Iterator[Input]:
-        """Lead no more: the next leader compares what is written with what should be."""
+        """Stop leading: the next leader compares what is written with what should be."""
         log.warning("control.lost", fault=str(error))
         self._fail(error, now_ms)
         yield from self.stop()
 
     def _fail(self, error: TransportError, now_ms: int) -> None:
-        """Have the next leadership leave out what refuses, or rest if several failed in a row."""
+        """Have the next leadership leave out what refuses, or rest after repeated failures."""
         if refusing := dispensable(self.topology, self.node).intersection(error.topics):
             self._unwritable.refuse(refusing, str(error), now_ms)
         elif self._failures > 1:
@@ -451,7 +452,7 @@ class Leadership:
         self._failures += 1
 
     def _told_of_others(self, now_ms: int) -> Identity | None:
-        """Return who this node is by its new links, once, as soon as their topics are looked up."""
+        """Return who this node is by its new links, once, when their topics have been looked up."""
         if self.uuid is None:
             return None
         ask = partial(

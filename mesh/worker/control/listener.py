@@ -98,16 +98,16 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Listener:
-    """Follows every control topic that a worker needs, and knows what its records mean.
+    """Follows every control topic that a worker needs, and decodes its records.
 
     Attributes:
-        topology, node: Whom it listens for.
+        topology, node: The mesh, and the node it listens for.
         admins, readers, intake, questions, started_ms: See `Feeds`.
-        link_states: What each neighbour has said of this node's outboxes. Spec: K24.
+        link_states: What each neighbour has reported about this node's outboxes. Spec: K24.
         asked: Open repair requests, by neighbour and record key. Spec: K11.
         orders: What operators want of the node.
         peers: How far all lanes of the node have read, if there are several.
-        records: What this worker, if it leads, says on the node's control topic besides its offers.
+        records: What this worker, if it leads, writes on the control topic besides its offers.
     """
 
     topology: Topology
@@ -170,16 +170,16 @@ class Listener:
         take, hear = self._control_of(other), self._stream_of(other)
         caught_up, reset = NeighbourCaughtUp(other), NeighbourReset(other)
         self._add(control, kafka, take, caught_up, reset, neighbour=other, since_ms=now_ms)
-        # Read again, it may lack the ends of requests: tombstones do not last.
+        # After a second reading ends of requests may be missing: tombstones do not last.
         forget = partial(self._forget_asked, other)
         told = StreamReset(other)
         self._add(stream, kafka, hear, None, told, neighbour=other, since_ms=now_ms, forget=forget)
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Hear no more of removed neighbours, and all from the beginning of new ones. Spec: K28."""
+        """Drop removed neighbours, and read new ones from the beginning. Spec: K28."""
         self.topology = self._own.topology = relinked.topology
         self._feeds.remove_of(relinked.gone)
-        self._closed -= frozenset(relinked.gone)  # a link that comes back closed is told again
+        self._closed -= frozenset(relinked.gone)  # a link that returns closed is reported again
         for name in relinked.gone:
             self.link_states.pop(name, None)
         for topic in [one for one, name in self._neighbours.items() if name in relinked.gone]:
@@ -208,12 +208,12 @@ class Listener:
 
     @property
     def knows_orders(self) -> bool:
-        """Whether all that operators wanted before the start is known."""
+        """Whether everything that operators wanted before the start is known."""
         return self._wanted.told
 
     @property
     def clients_read(self) -> bytes | None:
-        """The id of the topic that subscriptions were read of, as far as that is known."""
+        """The id of the topic from which subscriptions were read, as far as it is known."""
         found = self._feeds[TopicNames(self.topology.prefix).clients(self.node)].topic_id
         return None if found == NO_TOPIC else found
 
@@ -228,7 +228,7 @@ class Listener:
         return self._feeds.of(topic, partition) is not None
 
     def take(self, record: Record) -> Iterator[Input]:
-        """Yield what a record means. One that breaks the rules is counted and left out."""
+        """Yield what a record means. A record that breaks the rules is counted and skipped."""
         feed = self._feeds.of(record.topic(), record.partition())
         if feed is None or not feed.assigned:
             return  # read before its link was removed
@@ -242,20 +242,20 @@ class Listener:
             )
 
     def follow(self, now_ms: int) -> Iterator[Input]:
-        """Assign topics that have appeared; yield which ones are read to their end. K23."""
+        """Assign topics that have appeared; yield those that have been read to their end. K23."""
         news, self._news = self._news, []
         names = TopicNames(self.topology.prefix)
         yield from news
         for topic in self._own.changed(now_ms, self._feeds.topic_ids):
             feed = self._feeds.of(topic)
             if topic in (names.control_log(self.node), names.lanes(self.node)):
-                continue  # nobody goes by what is in it
+                continue  # nobody uses what is in it
             if feed is None:  # what neighbours read of this node, or what it keeps of them
                 yield OwnControlReset()
             elif feed.topic_id != self._own.id_of(topic):
                 feed.is_doubted = True
             elif feed.reset is not None and self._own.is_another(topic):
-                # It is read since it is another, but this leader wrote the former one.
+                # It is read because it is a new topic, but this leader wrote the former one.
                 yield from self._feeds.begin_again(feed)
         self._look_elsewhere()
         yield from self._reopen()
@@ -265,7 +265,7 @@ class Listener:
             yield from self._close()
 
     def _look_elsewhere(self) -> None:
-        """Read the other partitions that `clients` may have too: what stands there is told. K13."""
+        """Read the extra partitions that `clients` may have; records there are reported. K13."""
         clients = TopicNames(self.topology.prefix).clients(self.node)
         home, last = self._feeds[clients].kafka, (self._own.partitions_of(clients) or 1) - 1
         while len(self._elsewhere) > last:
@@ -280,7 +280,7 @@ class Listener:
             self._feeds.begin_again(feed)
 
     def _may_read(self, feed: Feed) -> bool:
-        """Return whether it is known that a feed may be read: a link may be disabled."""
+        """Return whether a feed is known to be readable: its link may be disabled."""
         is_known = self.knows_orders and feed.neighbour not in self.orders.disabled
         return is_known or not feed.neighbour
 
@@ -289,26 +289,26 @@ class Listener:
         self._news += self._feeds.lost(places)
 
     def doubt(self, topic: str) -> None:
-        """Look whether a topic is still the one that is read."""
+        """Check whether a topic is still the one being read."""
         self._feeds.doubt(topic)
 
     def read_again(self, neighbour: str) -> None:
         """Read a neighbour's control topic from its beginning."""
         topic = TopicNames(self.topology.prefix).control(neighbour)
         if (feed := self._feeds.of(topic)) is not None:
-            self._feeds.begin_again(feed)  # the machine itself has asked for it
+            self._feeds.begin_again(feed)  # the machine itself requested it
 
     def start_without(self, neighbour: str) -> None:
-        """Tell that no proof of what a neighbour offers is waited for any more. Spec: K21."""
+        """Report that the node no longer waits for proof of what a neighbour offers. Spec: K21."""
         self._news.append(NeighbourUnproven(neighbour))
 
     def has_read_all(self, neighbour: str, since_ms: int, now_ms: int) -> bool:
-        """Return whether all is read that stood in a neighbour's control topic at a moment."""
+        """Return whether all is read that a neighbour's control topic held at a moment."""
         topic = TopicNames(self.topology.prefix).control(neighbour)
         return self._feeds.has_read_all(topic, since_ms, now_ms)
 
     def has_read_orders(self, since_ms: int, now_ms: int) -> bool:
-        """Return whether all is read that operators had written at a moment."""
+        """Return whether all is read that operators had written by a moment."""
         topic = TopicNames(self.topology.prefix).config()
         return self._feeds.has_read_all(topic, since_ms, now_ms)
 
@@ -317,21 +317,21 @@ class Listener:
             del self.asked[key]
 
     def isolate(self, neighbours: Sequence[str]) -> None:
-        """Read nothing of exactly these neighbours; the others go on where they stood."""
+        """Read nothing from exactly these neighbours; the others go on where they left off."""
         self._feeds.isolated = tuple(neighbours)
         self._feeds.leave(neighbours)
 
     def leads(self, topic_ids: Mapping[str, bytes], records: LeaderRecords) -> None:
-        """Record what control topics were as this worker took the lead, and what it says there."""
+        """Record which control topics this worker took with the lead, and what it writes there."""
         self._own.wrote(topic_ids)
         self.records = records
 
     def tell_again(self) -> None:
-        """Tell again which links are disabled: what was learned of them may be newer now."""
+        """Report again which links are disabled: what was learned of them may be newer now."""
         self._tells_again = True
 
     def _close(self) -> Iterator[Input]:
-        """Read nothing over links that operators have disabled. Spec: DMR-10."""
+        """Stop reading over links that operators have disabled. Spec: DMR-10."""
         disabled = self.orders.disabled.intersection(self.topology.neighbours(self.node))
         news = disabled if self._tells_again else disabled - self._closed
         self._closed, self._tells_again = disabled, False
@@ -341,7 +341,7 @@ class Listener:
             yield LinkDisabled(name)
 
     def _reopen(self) -> Iterator[Input]:
-        """Read from the beginning over links that are enabled again: tombstones do not last."""
+        """Read links that are enabled again from the beginning: tombstones do not last."""
         opened = self._closed - self.orders.disabled
         self._closed -= opened
         for name in sorted(opened):
@@ -375,7 +375,7 @@ class Listener:
             yield from inputs_of([fact], self._neighbours)
 
     def _own_control(self, record: Record) -> Iterator[Input]:
-        """Read the own topic as neighbours do, whoever wrote there. Spec: K16."""
+        """Read the node's own topic as neighbours do, whoever wrote there. Spec: K16."""
         key, value = record.key() or b"", record.value()
         self.records.read(key, value)
         match parse_key(key, NODE_KEYS):
@@ -394,14 +394,14 @@ class Listener:
                 beat = decode_heartbeat(value)
                 yield OwnBeatRead(beat.epoch, beat.beat)
             case HeartbeatKey() | SubscribedKey() | StopKey():
-                pass  # what only others go by
+                pass  # only others go by these
 
     def _accept_mark(self, topic: str, mark: Mark) -> bool:
-        """Return whether a mark is about the topic that it stands in, as far as that is known.
+        """Return whether a mark is about the topic that holds it, as far as that is known.
 
-        It may be old, and copied from another topic by somebody; or the topic is another one by
-        now, which is looked into. Where no other marks stand all of it is a copy: who it is about
-        tells its identity. Spec: K23, EMS-16.
+        It may be old, and copied from another topic; or the topic was recreated, which is then
+        checked. A topic without any other marks is a copy as a whole: its identity tells which
+        node it is about. Spec: K23, EMS-16.
         """
         feed = self._feeds[topic]
         if NO_TOPIC in (feed.topic_id, mark.topic_id) or feed.topic_id == mark.topic_id:
@@ -429,9 +429,9 @@ class Listener:
                     read_in = self._feeds.cluster_ids.get(self.topology.nodes[neighbour].kafka, "")
                     yield from about_links(key, value, neighbour, read_in)
                 case MarkKey() | HeartbeatKey():
-                    pass  # a mark that is gone has adverts that are
+                    pass  # once a mark is gone, adverts still count
                 case SubscribedKey() | StopKey():
-                    pass  # for whoever watches the mesh
+                    pass  # for those who watch the mesh
 
         return decode
 
@@ -455,10 +455,10 @@ class Listener:
 
 
 def _subscription_of(record: Record) -> tuple[str, str, Subscription | None]:
-    """Return what a record of `clients` says: endpoint, filter, and what is asked; None: no more.
+    """Return endpoint, filter and subscription of a record of `clients`; None if that ended.
 
     Raises:
-        ProtocolError: Nobody can use it.
+        ProtocolError: The record is unusable.
     """
     value = record.value()
     endpoint, filter_ = parse_subscription_key(record.key() or b"")

@@ -1,7 +1,7 @@
-"""Whether what a leader wrote still stands: offsets that come again say that a log lost its end.
+"""Whether what a leader wrote still stands: a repeated offset shows that a log lost its end.
 
-Who had read what is lost finds that its position is outside the log. What nobody had read yet
-nobody would miss: the node's name, marks, acknowledgements, each written once. The next leader
+Readers of what is lost find their position outside the log. But nobody would miss what nobody had
+read yet: the node's name, marks, acknowledgements, each written once. The next leader
 writes them again. Spec: K4, K16, K23, K24.
 """
 
@@ -15,7 +15,7 @@ from mesh.transport.port import DeliveryCallback
 
 @dataclass(slots=True)
 class LostWrites:
-    """The offset of the newest record of each topic, as brokers gave it, and what came again."""
+    """The offset of each topic's newest record, as brokers gave it, and topics cut off."""
 
     _last: dict[str, int] = field(default_factory=dict)
     _cut_off: dict[str, None] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class LostWrites:
         """Record where a record stands, in the order in which they were read or written.
 
         Args:
-            topic: Whose.
+            topic: Its topic.
             offset: Negative if the broker did not say: it had the record already.
         """
         if offset < 0:
@@ -39,7 +39,7 @@ class LostWrites:
         self._last[topic] = offset
 
     def watching(self, topic: str) -> DeliveryCallback:
-        """Return what takes note of a record that is being written."""
+        """Return a callback that notes where a record is written."""
 
         def written(_partition: int, offset: int, _fault: str) -> None:
             self.note(topic, offset)

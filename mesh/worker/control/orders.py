@@ -1,4 +1,4 @@
-"""What operators want of a node, as the records on `mesh.config` of its Kafka cluster say it."""
+"""What operators want of a node, by the records on `mesh.config` of its Kafka cluster."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class NodeOrders:
     """What operators want of one node now.
 
     Attributes:
-        node: Whom it is for; what is for others is passed over.
+        node: The node; orders for others are ignored.
         paused: Links that are not to be read.
         paused_subjects: Filters of what is not to be taken from clients.
         disabled: Neighbours whose link is disabled.
-        change: Their newest word on a change of the topology.
-        in_force: The last word on the change that brought what is in force.
-        is_left_to_files: Whether somebody has taken that back: nodes go by their files.
+        change: The newest stage of a change of the topology.
+        in_force: The final stage of the change that brought what is in force.
+        is_left_to_files: Whether somebody has withdrawn that: nodes go by their files.
         owed: Number of a later topology by which a lane of this worker was taken; 0 for none.
     """
 
@@ -48,10 +48,10 @@ class NodeOrders:
     _records: RecordsOfOperators = field(default_factory=RecordsOfOperators)
 
     def take(self, record: Record) -> Iterator[Input]:
-        """Follow a record; yield what the node itself must hear.
+        """Apply a record; yield what the node itself must learn.
 
         Raises:
-            ProtocolError: Nobody can read it, or it is of a later version.
+            ProtocolError: It is unreadable, or of a later version.
         """
         value, key = record.value(), record.key() or b""
         if key == config_key():
@@ -84,15 +84,15 @@ class NodeOrders:
 
     @property
     def has_owed(self) -> bool:
-        """Whether what is in force is what such a lane waits for, or came after it."""
+        """Whether what is in force is what such a lane waits for, or newer."""
         return self.in_force is not None and 0 < self.owed <= self.in_force.number
 
     def word(self, number: int) -> Change | None:
-        """Return what a worker that works by the topology of a number is to learn next.
+        """Return what a worker that works by the topology of a number has to learn next.
 
-        Who reads late may find the next change begun: what is in force meanwhile comes first, also
-        where a node went by its own file (-1) before somebody wrote that. So it does where another
-        worker has started by it, and left a lane to this one. Spec: K28.
+        A worker that reads late may find that the next change has begun: what is in force meanwhile
+        comes first, even where a node went by its own file (-1) before somebody wrote that. The
+        same holds where another worker has started by it, and left a lane to this one. Spec: K28.
         """
         change, found = self.change, self.in_force
         if found is None or number >= found.number:

@@ -1,9 +1,9 @@
-"""A worker without lanes reports how much it has heard: who takes a lane may have heard too little.
+"""A worker without lanes reports how much it has heard: a worker that takes a lane may lack some.
 
-Nobody else sees a standby that lags, or whose own way to a neighbour is cut, before the day it is
-needed. It tells its versions of interest on `learned` under its own name, when they change and now
-and then; the doctor compares them with what lanes go by. With lanes, or gone in good order, it
-takes that back. What was killed leaves its word there; the next standby clears that away.
+Otherwise a standby that lags, or whose own connection to a neighbour is cut, goes unseen until the
+day it is needed. It reports its versions of interest on `learned` under its own name, when they
+change and now and then; the doctor compares them with what lanes go by. With lanes, or at a clean
+exit, it withdraws the report. A killed worker leaves its report there; the next standby clears it.
 Spec: K16, K21.
 """
 
@@ -26,22 +26,22 @@ from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
 
 SOON_MS = 5_000
-"""How long after a change of what it has heard a standby reports it."""
+"""How long after its knowledge has changed a standby reports that."""
 
 AGAIN_MS = 60_000
-"""How often it reports the same again: who reads it knows by the time stamp that it lives."""
+"""How often it repeats an unchanged report: its time stamp shows readers that it lives."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class StandingBy:
-    """Tells what one worker has heard, as long as it owns no lane.
+    """Reports what one worker has heard, as long as it owns no lane.
 
     Attributes:
-        name: The worker's, without spaces; others of its node have other names.
+        name: The worker's, without spaces; other workers of its node have other names.
         topic: `learned` of its node.
-        writer: Writes without a transaction, and makes nobody wait.
+        writer: Writes without a transaction, and blocks nobody.
         recall: Reads the node's own topics.
         questions: Asks beside the loop.
     """
@@ -74,7 +74,7 @@ class StandingBy:
             self._clear()
 
     def close(self) -> None:
-        """Take back what was reported."""
+        """Withdraw what was reported."""
         self.questions.forget("standbys")
         if self._told is not None:
             self._write(self.name, None)
@@ -84,7 +84,7 @@ class StandingBy:
         self.writer.produce(self.topic, value, standby_key(name), 0)
 
     def _clear(self) -> None:
-        """Take back what others reported that are gone."""
+        """Clear the reports of workers that are gone."""
         reading = partial(self.recall.records, TopicPartition(self.topic, 0))
         try:
             records = self.questions.answer(("standbys",), reading)

@@ -1,8 +1,8 @@
 """How a worker follows a change of the topology, in place. Spec: K27, K28.
 
-An operator's word stands on `mesh.config`. What a change needs is made beside the loop first:
+An operator's word is on `mesh.config`. What a change needs is prepared beside the loop first:
 topics of new links, clients of Kafka clusters that were not read before. Then the node's core
-takes it, and the moment that its routing changes every part of the worker takes the new links.
+takes it, and the moment its routing changes every part of the worker switches to the new links.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mesh.worker.process.intake import Intake
 from mesh.worker.topics.provision import MAKE_MS
 
 RETRY_MS = 1_000
-"""How often it is tried again to make what a change needs."""
+"""How often to retry the preparation of a change."""
 
 Connect = Callable[[Topology, str], tuple[KafkaCluster, Reader]]
 """Opens a Kafka cluster of a topology by its name: for everything, and for what is read of it."""
@@ -41,12 +41,12 @@ class Relinkable(Protocol):
     """A part of the worker that knows the topology."""
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Have the links of another topology from now on."""
+        """Switch to the links of another topology."""
 
 
 @dataclass(slots=True)
 class Prepared:
-    """What a change needed.
+    """What was prepared for a change.
 
     Attributes:
         topology: The target.
@@ -57,7 +57,7 @@ class Prepared:
     opened: dict[str, tuple[KafkaCluster, Reader]] = field(default_factory=dict)
 
     def close(self) -> None:
-        """Release what was opened for nothing."""
+        """Release what was opened: it is not needed after all."""
         for _, reader in self.opened.values():
             reader.close()
 
@@ -67,14 +67,14 @@ class TopologyChanges:
     """Follows changes of the topology for one worker.
 
     Attributes:
-        node: Whom it serves.
+        node: The node it serves.
         start: What it started with.
-        kafka, admins, readers, intake: What is known of each Kafka cluster, and grows.
-        errands: Makes beside the loop what a change needs.
-        connect: Opens others; None if there are no others.
-        parts: What takes other links with the routing.
+        kafka, admins, readers, intake: What is known of each Kafka cluster; these grow.
+        errands: Prepares changes beside the loop.
+        connect: Opens further Kafka clusters; None if there are none.
+        parts: The parts that switch links together with the routing.
         topology: What this worker works by.
-        told: The newest word that its node was told.
+        told: The newest stage that its node was notified of.
     """
 
     node: str
@@ -104,7 +104,7 @@ class TopologyChanges:
             self._add(name, *self._open(self.topology, name))
 
     def new_machine(self, uuid: str, cluster_id: str) -> NodeMachine:
-        """Return a machine that knows of the change that is under way."""
+        """Return a machine that knows the change under way."""
         told = self.told
         change = None if told is None else (told.number, told.stage)
         awaited = self.start.awaited if told == self.start.change else ()
@@ -126,10 +126,10 @@ class TopologyChanges:
         return known is not None and known.stage.holds_sources and self.node in known.holding
 
     def follow(self, word: Callable[[int], Change | None], now_ms: int) -> Iterator[ChangeRead]:
-        """Hand the node the next stage, once what it needs is made.
+        """Hand the node the next stage, once what it needs is prepared.
 
         Args:
-            word: Asked with the number of the topology that the node was told to follow.
+            word: Returns the next word, given the number of the topology that the node follows.
             now_ms: Clock.
         """
         if self._preparing is not None:
@@ -173,7 +173,7 @@ class TopologyChanges:
             yield from self._take(change, prepared)
 
     def _get_ready(self, change: Change, now_ms: int) -> None:
-        """Make while others drain what the next stage needs; give it back if there is none."""
+        """Prepare the next stage while others drain; release it if there is no next stage."""
         if self._ready is not None:
             self._ready.close()
             self._ready = None
@@ -182,7 +182,7 @@ class TopologyChanges:
             self._preparing = self.errands.begin(self._prepare(change))
 
     def _ready_for(self, change: Change) -> Prepared | None:
-        """Return what was made for a change, once; what was made for another is given back."""
+        """Return what was prepared for a change, once; release what was prepared for another."""
         ready, self._ready = self._ready, None
         made_for = self._prepared_for
         if ready is None or made_for is None:
@@ -202,7 +202,7 @@ class TopologyChanges:
         """Make the topics of new links, and open what they are read from.
 
         Raises:
-            MeshError: It cannot be done now.
+            MeshError: That is not possible now.
         """
         target = with_node(published_topology(change.topology), self.node, self.topology)
         prepared = Prepared(target)
@@ -235,7 +235,7 @@ class TopologyChanges:
         self.readers[name] = reader
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Have every part of the worker take other links, between two records."""
+        """Have every part of the worker switch to other links, between two records."""
         self.topology = relinked.topology
         log.warning("topology.changed", gone=relinked.gone, added=relinked.added)
         for part in self.parts:

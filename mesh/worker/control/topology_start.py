@@ -1,4 +1,4 @@
-"""What a node starts with: the topology in force where `mesh.config` tells it, else its file. K27.
+"""What a node starts with: the topology in force if `mesh.config` has one, else its file. K27.
 
 Where a record hides what is in force the node does not start: nobody may guess that.
 """
@@ -34,9 +34,9 @@ class Start:
 
     Attributes:
         topology: What it works by.
-        number: Of that; -1 if there was no record and its file stands for it.
+        number: Its number; -1 if there was no record and the node's file stands in.
         change: The newest word on a change, or None.
-        awaited: Neighbours whom that change has wait for one another, if it is under way just then.
+        awaited: Neighbours that have to wait for one another in that change, if it is under way.
         lineage: Of the topology.
     """
 
@@ -48,7 +48,7 @@ class Start:
 
 
 def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
-    """Return what a node works by: what is in force if somebody wrote that, else its file.
+    """Return what a node works by: what is in force if there is a record of it, else its file.
 
     Args:
         file: What its file says.
@@ -68,7 +68,7 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
         if key not in (config_key(), change_key()):
             continue
         if value is None:
-            hidden.cleared(key)  # an operator wants nodes to go by what is left
+            hidden.cleared(key)  # an operator wants nodes to go by the rest
             continue
         try:
             if key == config_key():
@@ -118,7 +118,7 @@ def _as_made(file: Topology, node: str, in_force: Topology) -> Topology:
 def _awaited(
     before: tuple[int, str] | None, change: Change | None, topology: Topology, node: str
 ) -> Sequence[str]:
-    """Return the neighbours whom a change that nodes just follow has wait for one another.
+    """Return the neighbours that have to wait for one another in the change that nodes follow now.
 
     Once the target is published as what is in force, every node that had to be there has been
     linked: nobody is waited for again.

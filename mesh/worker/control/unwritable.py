@@ -1,13 +1,13 @@
 """Control topics that take no records: the node leads on without them. Spec: K23, DESIGN 4.6.
 
-All that a leader writes in one turn is one transaction. One topic of it that refuses, because a
-right was taken away, a policy changed or somebody deleted it, would end the leadership again and
-again, and one without a leader would hold the transactional id: with it goes what the node tells
-all of its neighbours. So what it has for that topic is left out, and tried again after a while, or
-when a look finds the topic writable: the next leader tells everybody everything.
+All that a leader writes in one turn is one transaction. If one of its topics refuses, because a
+right was taken away, a policy changed or somebody deleted it, the leadership would end again and
+again; one without a leader would hold the transactional id, and with it everything that the node
+reports to its neighbours. So writes to that topic are left out, and tried again after a while, or
+when a look finds the topic writable: the next leader reports everything to everybody.
 
-Nobody leads without the node's `control`, by which all know it, and its `learned`, which has what
-is acknowledged before it is.
+Nobody leads without the node's `control`, by which all know it, and its `learned`, which records
+what is to be acknowledged first.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import structlog
 from mesh.model.patience import Patience
 
 REST_MS = Patience(1_000, 60_000)
-"""How long a topic that refuses is left out, at first and at most; twice as long each time."""
+"""How long a refusing topic is left out, at first and at most; twice as long each time."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class UnwritableTopics:
-    """Which control topics a leader writes nothing to just now.
+    """The control topics to which a leader writes nothing just now.
 
     Attributes:
-        found: Those that the newest look found not to be writable.
+        found: Those that the newest look found unwritable.
     """
 
     found: frozenset[str] = frozenset()

@@ -18,18 +18,18 @@ class Figures:
 
     Attributes:
         is_ready: The node serves here, or this worker stands by.
-        would_hear: It would learn that a lane is to be taken: it has one, or its Kafka cluster
+        would_hear: It would notice that a lane has to be taken: it has one, or its Kafka cluster
             answers.
-        leads: It speaks for the node on the control topics.
-        lanes, assigned: Lanes that it works on, and that the group gave to it.
-        links: As it sees them.
+        leads: It writes for the node on the control topics.
+        lanes, assigned: Lanes that it works on, and that the group assigned to it.
+        links: Their states, as it sees them.
         stops: Sources that are read no further, by neighbour; empty for the own ingress.
-        unread: Partitions that are not read although they could be, by why.
-        endpoints: Endpoints by what is to be told of them (`full`, `lossy`, ...).
+        unread: Partitions that are deliberately not read, by reason.
+        endpoints: Endpoints by the state to report (`full`, `lossy`, ...).
         filters: Filters that each neighbour offers.
         behind: Offsets that wait, by neighbour; empty for the own ingress.
         control_behind: Offsets of control topics that wait.
-        refused: Control records that nobody could read.
+        refused: Unreadable control records.
         taken: Lanes taken since the worker began.
         pushed_out: Messages of full endpoints that became dead letters.
         accounts: What was committed since then; a copy.
@@ -56,7 +56,7 @@ class Figures:
 
 
 def figures_of(worker: Worker) -> Figures:
-    """Return how a worker is now. Costs microseconds per link and partition, and asks nobody."""
+    """Return the state of a worker. Costs microseconds per link and partition; asks no broker."""
     lanes, machine = worker.lanes, worker.machine
     if lanes is None or machine is None:
         return Figures(control_behind=sum(_behind(worker).values()))
@@ -118,7 +118,7 @@ def _behind(worker: Worker) -> Mapping[str, int]:
 def _sorted_out(
     behind: Mapping[str, int], topics: Sequence[str], neighbours: Mapping[str, str]
 ) -> tuple[Mapping[str, int], int]:
-    """Return what waits by neighbour, and what waits on control topics."""
+    """Return how much waits by neighbour, and on control topics."""
     waiting: Counter[str] = Counter({"": 0})
     control = 0
     for topic, offsets in behind.items():

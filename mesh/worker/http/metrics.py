@@ -24,7 +24,7 @@ STATES = tuple(one for one in LinkWord if one not in (LinkWord.PAUSED, LinkWord.
 """States of links. A link is in exactly one."""
 
 OWN = "ingress"
-"""Stands for the node's own clients where a link is named."""
+"""Names the node's own clients in place of a link."""
 
 
 def link_name(one: str, other: str) -> str:
@@ -33,11 +33,11 @@ def link_name(one: str, other: str) -> str:
 
 
 class CertificateMetrics(Collector):
-    """Tells when the certificates end that a worker shows and trusts, as their files are now.
+    """Reports when the certificates expire that a worker shows and trusts, as their files are now.
 
     Args:
-        node: Whom the worker serves.
-        files: Returns files by Kafka cluster; those that hold no certificate are left out.
+        node: The node that the worker serves.
+        files: Returns files by Kafka cluster; those without a certificate are left out.
     """
 
     def __init__(self, node: str, files: Callable[[], Mapping[str, Sequence[Path]]]) -> None:
@@ -66,10 +66,10 @@ def _end_of(file: Path) -> float | None:
 
 
 class WorkerMetrics(Collector):
-    """Tells the newest figures of one worker.
+    """Reports the newest figures of one worker.
 
     Args:
-        node: Whom the worker serves.
+        node: The node that the worker serves.
         figures: Returns the newest figures.
         idle_s: Returns for how many seconds the loop has made no progress.
     """
@@ -131,7 +131,7 @@ class WorkerMetrics(Collector):
             unread.add_metric([self._node, why], now.unread.get(why, 0))
         endpoints = self._family("mesh_endpoints_unwell", "Endpoints that need attention.", "state")
         for word in EndpointWord:
-            if word is not EndpointWord.MISSING:  # no worker says so
+            if word is not EndpointWord.MISSING:  # no worker reports it
                 endpoints.add_metric([self._node, word], now.endpoints.get(word, 0))
         yield from (up, state, filters, lag, stops, unread, endpoints)
 

@@ -22,11 +22,10 @@ from mesh.worker.http.metrics import CertificateMetrics, WorkerMetrics
 from mesh.worker.worker import Worker
 
 LIVE_S = 25.0
-"""A loop that has not gone round for so long is taken for dead. A commit may take ten seconds."""
+"""A loop that has not gone round for this long counts as dead. A commit may take ten seconds."""
 
 DEAF_S = 15.0
-"""For so long the Kafka cluster of a worker that stands by may not answer: one that is slow is not
-away."""
+"""How long the Kafka cluster of a standby worker may stay silent: slow does not mean away."""
 
 FIGURES_S = 1.0
 """How often figures are taken."""
@@ -36,13 +35,13 @@ NOT_FOUND = b"/livez /startupz /readyz /metrics\n"
 
 @dataclass(slots=True)
 class Port:
-    """What the loop reports, and the thread that serves it.
+    """What the loop reports, and the thread that serves it over HTTP.
 
     The loop calls `progressed` whenever it goes round and `see` with its worker; everything else
     happens in a thread of its own, on values that nobody changes any more.
 
     Attributes:
-        node: Whom the worker serves.
+        node: The node that the worker serves.
         now_s: Monotonic clock.
         figures: The newest; None before the worker has begun.
         certificates: Files that may hold certificates, by Kafka cluster.
@@ -60,7 +59,7 @@ class Port:
     _registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def __post_init__(self) -> None:
-        """Know every metric."""
+        """Register every metric."""
         self._progressed_s = self.now_s()
         self._seen_s = self._progressed_s - FIGURES_S
         self._would_hear_s = self._progressed_s
@@ -77,14 +76,14 @@ class Port:
     def waited(self) -> None:
         """Note that a wait for brokers has ended, if it was the loop that waited.
 
-        Of what the loop does, ends of its own transactions alone take as long as brokers let them:
-        a flush and an abort, each within its deadline, together longer than a live loop may stand.
+        Of all that the loop does, only ending its own transactions takes as long as brokers let it:
+        a flush and an abort, each within its deadline, together longer than a live loop may stall.
         """
         if threading.get_ident() == self._loop:
             self._progressed_s = self.now_s()
 
     def see(self, worker: Worker) -> None:
-        """Note that the loop has gone round, and now and then how its worker is."""
+        """Note that the loop has gone round, and now and then the state of its worker."""
         self.progressed()
         is_news = self.figures is None or self.figures.is_ready != worker.is_ready
         if is_news or self._progressed_s - self._seen_s >= FIGURES_S:
@@ -92,7 +91,7 @@ class Port:
             figures = figures_of(worker)
             if figures.would_hear:
                 self._would_hear_s = self._seen_s
-            # Who stands by without Kafka could take over from nobody.
+            # A standby without Kafka could take over from nobody.
             is_deaf = self._seen_s - self._would_hear_s > DEAF_S
             self.figures = replace(figures, is_ready=False) if is_deaf else figures
 
@@ -107,7 +106,7 @@ class Port:
         return self.now_s() - self._progressed_s
 
     def answer(self, path: str) -> Answer:
-        """Return what is at a path."""
+        """Return the response for a path."""
         figures, idle_s = self.figures, self.idle_s()
         is_live = idle_s < LIVE_S
         match path.partition("?")[0]:
@@ -124,11 +123,11 @@ class Port:
                 return HTTPStatus.NOT_FOUND, NOT_FOUND, PLAIN
 
     def start(self, address: str) -> int:
-        """Listen; return the port that was taken, which matters if 0 was asked for.
+        """Listen; return the port that was taken, which matters if 0 was requested.
 
         Raises:
             ConfigError: The address has another form.
-            StartError: It cannot be listened on.
+            StartError: The address is not available.
         """
         return self._server.start(address)
 

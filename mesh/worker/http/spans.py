@@ -1,7 +1,7 @@
 """Spans of committed batches for OpenTelemetry: one per batch and hop, never one per message.
 
-A span is linked to the traces of the messages in it, as far as those are sampled. The names of
-attributes stand here alone: OpenTelemetry's own for messaging are still being renamed.
+A span is linked to the traces of the messages in it, as far as those are sampled. Attribute
+names are defined only here: OpenTelemetry's own for messaging are still being renamed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mesh.model.state import Ledger
 
 STABLE = "OTEL_SEMCONV_STABILITY_OPT_IN"
 TIMEOUT, TIMEOUT_S = "OTEL_EXPORTER_OTLP_TIMEOUT", 2.0
-"""How long a collector may take to answer, if the environment does not say: an end waits for it."""
+"""How long a collector may take to answer unless the environment says: shutdown waits for it."""
 
 
 class BatchSpans:
     """Makes the spans of one worker.
 
     Args:
-        node: Whom it serves.
+        node: The node it serves.
         tracer: Where they go.
         environment: `OTEL_SEMCONV_STABILITY_OPT_IN` chooses between names of attributes.
-        wall_ns: The wall clock, which spans are in.
+        wall_ns: The wall clock, which spans use.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class BatchSpans:
 
 
 def _link(parent: bytes) -> Link:
-    """Return the link to what a `traceparent` names, which has the form of one."""
+    """Return the link to what a well-formed `traceparent` names."""
     _, trace, span, flags = parent.decode().split("-")
     context = SpanContext(
         int(trace, 16), int(span, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16))

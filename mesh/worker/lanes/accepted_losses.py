@@ -10,7 +10,7 @@ from mesh.model.control import Stop
 from mesh.transport.port import TopicPartition
 
 RETRY_MS = 1_000
-"""How often a source that stopped is tried again once its loss is accepted."""
+"""How often to retry a stopped source whose loss has been accepted."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class AcceptedLosses:
         Args:
             owned: Those of this worker, by number.
             lanes: How many its node has.
-            consents: What operators accept still, by topic and partition.
+            consents: What operators still accept, by topic and partition.
             now_ms: The present moment.
         """
         if not self._stops or now_ms - self._tried_ms < RETRY_MS:
@@ -47,5 +47,5 @@ class AcceptedLosses:
             is_stopped = lane is not None and lane.progress.stopped.get(at) == stop
             if lane is None or not is_stopped or consents.get((at.topic, at.partition)) != stop:
                 del self._stops[at]
-            elif not lane.holds_any:  # who is left out could not be told of the loss
+            elif not lane.holds_any:  # a held target could not be notified of the loss
                 yield lane, stop

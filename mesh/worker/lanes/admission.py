@@ -1,7 +1,7 @@
 """When a worker becomes a member of the group that serves its node. Spec: K15.
 
-A new member gets lanes of others, and those pause until it knows the interest. So it learns first;
-but where nobody else is, somebody must lead, and it enters at once.
+A new member gets lanes of others, and those pause until it knows the interest. So a worker learns
+first; but where there is no other member somebody must lead, and it enters at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Admission:
 
     Attributes:
         home: The node's own Kafka cluster.
-        names, node: Whose workers.
+        names, node: Its topics, and the node it serves.
         count: How many lanes the node has.
         questions: Asks beside the loop.
         began_ms: When it started.
@@ -54,14 +54,14 @@ class Admission:
         return frozenset(number for number in given if number < self.count)
 
     def lanes(self, now_ms: int, *, is_prepared: bool) -> frozenset[int]:
-        """Enter if it is time, and return the lanes that the group gave to this worker.
+        """Enter when it is time; return the lanes that the group assigned to this worker.
 
         Args:
             now_ms: The present moment.
             is_prepared: Whether lanes would be served at once.
 
         Raises:
-            TransportError: The group cannot be entered now, or may not be asked for.
+            TransportError: The group cannot be entered now, or querying it is denied.
         """
         if self.membership is None:
             if not (is_prepared or self._may_enter(now_ms)):
@@ -87,7 +87,7 @@ class Admission:
         except TransportDeniedError:
             raise
         except TransportError as error:
-            # One broker that is silent keeps nobody out: it enters when it has learned.
+            # A single silent broker keeps nobody out: the worker enters once it has learned.
             log.info("group.unknown", group=group, fault=str(error))
             return False
 

@@ -17,22 +17,22 @@ from mesh.worker.process.commits import Commits, Outcome
 from mesh.worker.process.transactions import Transactions
 
 MOMENT_S = 0.2
-"""How long the loop waits for the commits of a turn, all together: most are through by then,
-and lanes need not be left and taken up again."""
+"""How long the loop waits for all commits of a turn together: most finish in that time, so lanes
+need not be paused and resumed."""
 
 LAST_S = 0.8
-"""So long for all commits of lanes that are handed back together: who takes them goes on at exact
-positions then. What takes longer is as good as a worker that died."""
+"""The same for all commits of lanes that are handed back: their next owner can then continue at
+exact positions. A commit that takes longer is treated like a worker that died."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class LaneCommits:
-    """Commits what the lanes of a worker decide; who owns them says what a failure means.
+    """Commits what the lanes of a worker decide; the owner decides what a failure means.
 
     Attributes:
-        clock: Measures what is waited.
+        clock: Measures the waiting.
         commits: Waits beside the loop.
         direct: Direct copies go ahead of a commit.
         transactions: Of each lane that is owned, by its number.
@@ -47,7 +47,7 @@ class LaneCommits:
     _wait_left_s: float = MOMENT_S
 
     def begin_turn(self) -> None:
-        """Have a moment to wait again."""
+        """Renew the time to wait in a turn."""
         self._wait_left_s = MOMENT_S
 
     def write(self, lane: Lane) -> None:
@@ -77,13 +77,13 @@ class LaneCommits:
         return self.transactions[lane.number].pending.is_through
 
     def wait(self, begun: Sequence[Outcome]) -> None:
-        """Wait for commits as long as there is time left for that in this turn."""
+        """Wait for commits for the time that is left in this turn."""
         began_ms = self.clock.now_ms()
         self.commits.wait(begun, self._wait_left_s)
         self._wait_left_s = max(0.0, self._wait_left_s - (self.clock.now_ms() - began_ms) / 1000)
 
     def end(self, lane: Lane) -> Closing | None:
-        """Take what has come of the commit of a lane; return what was committed, if it was.
+        """Take the outcome of a lane's commit; return what was committed, if anything.
 
         Raises:
             TransportError: Nothing was committed, or nobody knows; the lane must be taken again.
@@ -96,18 +96,18 @@ class LaneCommits:
         return closing
 
     def go_on_at_the_pace_of(self, closing: Closing, now_ms: int) -> None:
-        """Have later commits, and direct copies, go by how long one took that is through."""
+        """Pace later commits, and direct copies, by how long a finished commit took."""
         self.direct.commit_ms = now_ms - closing.began_ms
         self.pace.committed(self.direct.commit_ms, now_ms)
 
     # -- lanes that are handed back -----------------------------------------------------------
 
     def begin_last_turn(self) -> None:
-        """Have time for the last commits of lanes that others will take."""
+        """Allow time for the last commits of lanes that others will take."""
         self._wait_left_s = LAST_S
 
     def commit_last(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
-        """Commit all of lanes that are given up; return those that stand where they say."""
+        """Commit all of lanes that are given up; return those whose positions are committed."""
         begun = []
         for lane in self._end_soon(lanes):
             try:
@@ -120,9 +120,9 @@ class LaneCommits:
         return self._end_soon(begun)
 
     def _end_soon(self, lanes: Sequence[Lane]) -> Sequence[Lane]:
-        """Wait for commits under way, but not for long; return the lanes that have none any more.
+        """Wait briefly for commits under way; return the lanes that have none any more.
 
-        Of the others it shows in the log what came of their commits: nobody waits for that here.
+        The log shows what became of the others' commits: nobody waits for them here.
         """
         pending = {lane.number: self.transactions[lane.number].pending for lane in lanes}
         outcomes = [one.outcome for one in pending.values() if one.outcome is not None]

@@ -1,4 +1,4 @@
-"""Direct copies on their way to the brokers: few requests of many, a moment apart."""
+"""Direct copies on their way to the brokers: few requests with many copies, a moment apart."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mesh.worker.process.clock import Clock
 MS_PER_REQUEST = 4
 FLUSH_MS = 1_000
 LEAVE_S = 0.5
-"""How long who gives lanes up waits for the last copies: who takes them over waits as well."""
+"""How long a worker that gives lanes up waits for the last copies: its successor waits too."""
 
 GAP_MS = 50
-"""Writes of direct copies keep a distance: so many ms for each partition written to, or half
-the length of a commit if that is more, at most so many. The client library asks the broker once per
-partition, and that costs it far more CPU than the copies do: a little patience makes few requests
-of many, and more of it where the broker is busy."""
+"""The longest gap between two writes of direct copies. The gap is a few ms per partition written
+to, or half the length of a commit if that is more. The client library sends one request per
+partition, which costs far more CPU than the copies do: a little patience makes few requests with
+many copies, and more patience helps where the broker is busy."""
 
 log = structlog.get_logger()
 
@@ -48,18 +48,18 @@ class DirectCopies:
         return self._written_ms + self._gap_ms
 
     def write_due(self, lanes: Sequence[Lane]) -> None:
-        """Write what may go, unless the last copies went a moment ago."""
+        """Write what is ready, unless the last copies were written a moment ago."""
         if self.clock.now_ms() >= self.due_ms:
             self.write(lanes)
 
     def settle(self, lanes: Iterable[Lane]) -> None:
-        """Have lanes know that all copies are in Kafka, if that is so."""
+        """Let lanes know that all copies are in Kafka, if that is so."""
         if not self.writer.pending():
             for lane in lanes:
                 lane.direct.all_written()
 
     def write(self, lanes: Sequence[Lane]) -> None:
-        """Write what may go, at once."""
+        """Write what is ready, at once."""
         self.settle(lanes)
         partitions: set[tuple[str, int]] = set()
         for lane in lanes:

@@ -14,7 +14,7 @@ from mesh.transport.port import BEGINNING, TopicPartition
 from mesh.worker.lanes.owned import Lanes
 
 ASK_MS = 200
-"""Time between two questions to a Kafka cluster that has not answered."""
+"""Time between two requests to a Kafka cluster that has not answered."""
 
 
 _Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, str]]
@@ -23,12 +23,12 @@ _Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, str]]
 
 @dataclass(slots=True)
 class DrainProbe:
-    """Does for one worker what an open link gives way by, step by step.
+    """Performs for one worker, step by step, the probe by which an open link gives way.
 
-    A probe asks where all outboxes end, what open transactions hide included, and is done when
-    the lanes have routed all of that. Where outboxes still end where they ended in the probe
-    before, nothing came in between. What a lane holds for a target, has asked to be sent again, or
-    reads no further, is on its way as well.
+    A probe asks where all outboxes end, including what open transactions hide, and is done when
+    the lanes have routed all of that. If outboxes still end where they ended in the previous
+    probe, nothing came in between. What a lane holds for a target, has requested again, or no
+    longer reads counts as being on its way too.
     """
 
     lanes: Lanes
@@ -41,9 +41,9 @@ class DrainProbe:
     _kafka: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     def follow(self, now_ms: int) -> Iterator[DrainStepDone]:
-        """Do the step that the node is at; report once that it is done.
+        """Do the current step; report once that it is done.
 
-        Must be called when all that was read has been routed.
+        Must be called when everything that was read has been routed.
         """
         reply = self.lanes.machine.probing.reply
         if not HOLD <= reply.asked < SWITCH:
@@ -86,7 +86,7 @@ class DrainProbe:
         passed = [
             self._is_routed(lanes[at.partition % self.lanes.count], at, end)
             for at, end in self._ends.items()
-        ]  # each is asked: what is not there yet is watched from now on
+        ]  # query each of them: what does not exist yet is watched from now on
         outboxes = self._outboxes()
         owes = (
             lane.holds_any or any(at.topic in outboxes for at, _ in lane.progress.gaps)
@@ -95,7 +95,7 @@ class DrainProbe:
         return all(passed) and not any(owes)
 
     def _outboxes(self) -> Mapping[str, str]:
-        """Return the outboxes from which something may come, and their Kafka clusters."""
+        """Return the outboxes that may still bring something, and their Kafka clusters."""
         learner = self.lanes.sources.learner
         shut = learner.shut - learner.router.draining.keys()
         return {
@@ -105,7 +105,7 @@ class DrainProbe:
         }
 
     def _asking_for_ends(self) -> Callable[[], _Ends]:
-        """Return what asks where the outboxes that the lanes read end; what is hidden counts."""
+        """Return a call that asks where the lanes' outboxes end, hidden records included."""
         sources = self.lanes.sources
         outboxes: dict[str, list[str]] = {}
         for name, kafka in self._outboxes().items():

@@ -1,8 +1,8 @@
-"""The first records of a source wait until it is known whose they are. Spec: R6, K9.
+"""The first records of a source wait until it is known which topic they belong to. Spec: R6, K9.
 
-Brokers are asked for topics by name, and one may be recreated between the look at its id and the
-first fetch: its records would go out under the identity of the former one. No id comes twice: so a
-look that began after the fetch, and finds the id of the look before, proves whose records they are.
+Brokers look topics up by name, and a topic may be recreated between the look at its id and the
+first fetch: its records would go out under the identity of the former one. Ids are never reused, so
+a look that began after the fetch and finds the same id proves where the records belong.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mesh.transport.port import Admin, Record, TopicInfo, TopicPartition
 from mesh.worker.process.questions import Questions
 
 RETRY_MS = 1_000
-"""How often brokers are asked again that did not answer."""
+"""How often to ask brokers again that did not answer."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class FirstRecords:
-    """What was read first of sources, as long as nobody knows whose it is.
+    """The first records read from sources, as long as their topic is not proven.
 
     Attributes:
         admins: Per Kafka cluster.
@@ -42,11 +42,11 @@ class FirstRecords:
     _failed_ms: dict[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Return whether anything is to be kept, or is."""
+        """Return whether anything is kept, or is still to be kept."""
         return bool(self._awaited or self._kept)
 
     def is_first(self, at: TopicPartition) -> bool:
-        """Return whether nothing was read of a source yet."""
+        """Return whether nothing has been read from a source yet."""
         return at in self._awaited
 
     def expect(self, at: TopicPartition) -> None:
@@ -60,20 +60,20 @@ class FirstRecords:
 
     @property
     def proven(self) -> Sequence[TopicPartition]:
-        """The sources of which it is known whose the first records are, which wait still."""
+        """The sources whose waiting first records are proven to be their own."""
         return list(self._proven)
 
     def prove(self, at: TopicPartition) -> None:
-        """Record that the records that wait of a source are its own: nobody is asked again."""
+        """Record that the waiting records of a source are its own: brokers are not asked again."""
         self._proven[at] = None
 
     def forget(self, at: TopicPartition) -> Sequence[Record]:
-        """Return what waits of a source, and know nothing of it any more."""
+        """Return the waiting records of a source, and forget the source."""
         self._awaited.pop(at, None)
         self._proven.pop(at, None)
         for kafka, asked in list(self._asked.items()):
             if at in asked:
-                asked.remove(at)  # the answer says nothing of what may be kept next
+                asked.remove(at)  # the answer says nothing about what is kept next
             if not asked:
                 del self._asked[kafka]
                 self.questions.forget("first records", kafka)  # nobody would take the answer
@@ -82,7 +82,7 @@ class FirstRecords:
     def looked_at(
         self, kafka_of: Callable[[TopicPartition], str], now_ms: int
     ) -> Iterator[tuple[TopicPartition, TopicInfo]]:
-        """Ask brokers; yield the sources of which they say what they were after the fetch.
+        """Ask brokers; yield the sources that they describe as they were after the fetch.
 
         Args:
             kafka_of: Returns the Kafka cluster of a source.
@@ -94,7 +94,7 @@ class FirstRecords:
         for kafka, places in wanted.items():
             if now_ms - self._failed_ms.get(kafka, now_ms - RETRY_MS) < RETRY_MS:
                 continue
-            # What is kept since the question was asked waits for the next.
+            # Records kept after the request was sent wait for the next one.
             asked = self._asked.setdefault(kafka, places)
             topics = list(dict.fromkeys(at.topic for at in asked))
             try:

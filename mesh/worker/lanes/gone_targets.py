@@ -1,8 +1,8 @@
 """What a lane keeps of targets that are no more, and how it ends. Spec: K12.
 
-Positions of a removed link stay, so that one that comes back goes on where it ended, and so does
-the end of a hold. Once the topic itself is deleted nothing can go on there: names of nodes and of
-endpoints come and go, and their keys would stay for ever.
+Positions of a removed link stay, so that it can continue where it ended if it comes back; so does
+the end of a hold. Once the topic itself is deleted nothing can continue there: names of nodes and
+endpoints come and go, and their keys would stay forever.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def gone_keys(
     home: KafkaCluster,
     progress: Progress,
 ) -> Sequence[bytes]:
-    """Return the keys of what cannot come back, and forget it in the lane's progress.
+    """Return the keys of targets that cannot come back, and drop them from the lane's progress.
 
-    Nothing is forgotten by guess: who may not see all of these topics keeps all their keys.
+    Nothing is dropped on a guess: a worker that may not see all of these topics keeps all keys.
 
     Args:
         kept: What a lane keeps, by key.

@@ -1,4 +1,4 @@
-"""What an endpoint partition holds too much, as far as it is to be displaced. Spec: R14."""
+"""The surplus of an endpoint partition that is to be displaced. Spec: R14."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ class Overfull:
         lane: Whose endpoint partition it is.
         endpoint, at: Where.
         first: Offset of the oldest message that is not read.
-        until: Offset below which they go; 0: see only what a predecessor has left to be deleted.
+        until: Offset below which they go; 0: only finish what a predecessor left to be deleted.
         reason: Why.
-        topic_id: Of what was looked at; empty where a predecessor's is to be found.
+        topic_id: Of the topic that was looked at; empty to search for a predecessor's leftovers.
     """
 
     lane: Lane

@@ -67,20 +67,20 @@ class Lanes:
         sources: Finds and assigns what the lanes read.
         direct: Writes direct copies.
         errands: Takes lanes beside the loop.
-        commits: Waits for commits beside it.
+        commits: Waits for commits beside the loop.
         owned: The lanes taken, by number.
         transactions: Theirs.
         refusals: The targets that cannot be written.
-        full: Lanes and targets: held until less waits there. Spec: R14.
+        full: Lanes and targets that are held until less waits there. Spec: R14.
         overfull: Parts of endpoints of which the oldest are to become dead letters.
-        pushed_out: By endpoint: how many did since this worker began.
+        pushed_out: By endpoint: messages that did since this worker began.
         accounts: What its lanes have committed since this worker began.
-        log: What they have to say to people, until it is written.
-        taken: How many it has taken since.
-        strays: Records of strangers that it has found in their progress since.
+        log: Messages of the lanes for people, until they are written.
+        taken: How many lanes it has taken since it began.
+        strays: Records of strangers that it has found in the lanes' progress since then.
         poison: Finds the records that break the routing.
         has_failed: A lane has failed since somebody last looked at its targets.
-        traces: Told of each batch; None if nobody follows traces.
+        traces: Notified of each batch; None if nobody follows traces.
         committing: Commits what they decide.
     """
 
@@ -115,12 +115,12 @@ class Lanes:
     _buckets: dict[int, Mapping[str, TokenBucket]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Look up what stays the same, and share the transactions with what commits them."""
+        """Build what stays the same, and share the transactions with what commits them."""
         self.names = TopicNames(self.topology.prefix)
         self.committing = LaneCommits(self.clock, self.commits, self.direct, self.transactions)
 
     def follow(self, assigned: frozenset[int], now: int) -> Iterator[Input]:
-        """Take the lanes that the group gave to this worker, and assign what they are to read.
+        """Take the lanes that the group assigned to this worker; assign what they are to read.
 
         Yields:
             Stops of lanes that cannot be taken, and their ends.
@@ -176,11 +176,11 @@ class Lanes:
         log.info("lane.taken", lane=number, epoch=lane.progress.epoch)
 
     def _begin_with(self, lane: Lane, now: int) -> None:
-        """Have a lane go on from where it was left."""
+        """Have a lane continue from where it was left."""
         number = lane.number
         epoch, handed_on = self._former.pop(number, (0, {}))
         if epoch + 1 == lane.progress.epoch:
-            # Nobody had it in between: how far direct copies went is known exactly.
+            # Nobody owned it in between: how far direct copies went is known exactly.
             go_on_behind(lane, handed_on, now)
         if number not in self._buckets:
             self._buckets[number] = self._new_buckets()
@@ -207,9 +207,9 @@ class Lanes:
         self.sources.relink(relinked.topology, self.owned, now_ms)
 
     def keep(self, assigned: frozenset[int]) -> None:
-        """Give up what the group did not leave to this worker: lanes, and takings under way.
+        """Give up the lanes, and takings under way, that the group did not leave to this worker.
 
-        Of what was to move it has told before: these are lost, and brokers may not answer.
+        Lanes that move away are announced before; these are lost, and brokers may not answer.
         """
         for number, errand in self._takings.items():
             if number not in assigned and not errand.is_off:
@@ -219,7 +219,7 @@ class Lanes:
             self.drop(number)
 
     def hand_back(self, numbers: Sequence[int]) -> None:
-        """Give up lanes that others will take: with exact positions, and nothing comes late."""
+        """Give up lanes that others will take, at exact positions, so that nothing arrives late."""
         lanes = [self.owned[number] for number in numbers]
         self.committing.begin_last_turn()
         known = self.committing.commit_last(lanes)
@@ -237,8 +237,8 @@ class Lanes:
     def drop(self, number: int) -> None:
         """Give a lane up; what it had not committed never happened.
 
-        Nobody waits for a commit under way: brokers may not answer. If it comes about after all,
-        who takes the lane finds it, and counts the direct copies that waited for it.
+        Nobody waits for a commit under way: brokers may not answer. If it succeeds after all, the
+        lane's next owner finds it, and counts the direct copies that waited for it.
         """
         lane = self.owned[number]
         if self.committing.is_through(lane):
@@ -253,7 +253,7 @@ class Lanes:
         log.info("lane.dropped", lane=number)
 
     def stand_still(self, lane: Lane, *, for_now: bool) -> None:
-        """Have a lane read nothing while a catch-up writes the last that is its own. K20."""
+        """Have a lane read nothing while a catch-up writes the lane's last records itself. K20."""
         meeting = self.sources.gate.meeting
         if for_now == (lane.number in meeting):
             return
@@ -273,15 +273,15 @@ class Lanes:
         return self.owned.get(lane.number) is lane
 
     def resume(self, stop: Stop) -> None:
-        """Have a source that stopped read on: what is lost is accepted. Spec: R6."""
+        """Let a stopped source read on: its loss is accepted. Spec: R6."""
         self._accepted.add(stop)
 
     def resume_accepted(self, now: int) -> Iterator[Input]:
-        """Resume what operators accepted, as far as brokers answer."""
+        """Resume the sources whose losses operators accepted, as far as brokers answer."""
         consents = self.machine.learner.faults.accepted
         for lane, stop in self._accepted.due(self.owned, self.count, consents, now):
             if lane.number in self.sources.gate.meeting:
-                continue  # its catch-up is about to end, and knows nothing of the loss
+                continue  # its catch-up is about to end, unaware of the loss
             if lane.closing is not None:
                 continue  # it may go on already
             try:
@@ -291,12 +291,12 @@ class Lanes:
             yield from self.commit([lane])
 
     def cut(self, in_force: VersionByInput, cuts: Mapping[str, int]) -> None:
-        """Have every lane commit from which positions on the new routing holds. Spec: K25."""
+        """Have every lane commit the positions from which the new routing holds. Spec: K25."""
         for lane in self.owned.values():
             cut_lane(lane, in_force, cuts, self.clock.now_ms())
 
     def pause_subjects(self, filters: frozenset[str], now: int) -> None:
-        """Take nothing of exactly these subjects of clients from now on."""
+        """From now on take exactly these subjects no longer from clients."""
         gate = self.sources.gate
         if filters == gate.filters:
             return
@@ -359,7 +359,7 @@ class Lanes:
         except (TransportError, PoisonError) as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
-            # Reading on would lose it: the link stops here until one side is updated. K10.
+            # Reading on would lose it: the link stops here until one side is upgraded. K10.
             log.error(  # noqa: TRY400 - one line for people
                 "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
             )
@@ -370,7 +370,7 @@ class Lanes:
         return 0
 
     def patience(self, timeout_s: float) -> float:
-        """Return how long to wait for records: not past the moment something is to be written."""
+        """Return how long to wait for records: no longer than until the next write is due."""
         moments: list[int] = []
         for lane in self.owned.values():
             if (batch := lane.batch) is not None and lane.closing is None:
@@ -387,8 +387,8 @@ class Lanes:
     def commit_due(self, *, is_idle: bool) -> Iterator[Input]:
         """Commit the lanes that have nothing more to read or reached a limit. Spec: K17.
 
-        Where all that was read are direct messages that went out already, nobody waits for the
-        commit: only a limit brings it.
+        If everything that was read is direct messages that have been sent already, nobody waits for
+        the commit: only a limit triggers it.
         """
         now = self.clock.now_ms()
         is_time = is_idle and self.committing.pace.is_time(now)
@@ -404,8 +404,8 @@ class Lanes:
     def commit(self, lanes: Sequence[Lane]) -> Iterator[Input]:
         """Commit what some lanes have decided; yield what finished commits report to the node.
 
-        Mostly they are through in a moment, and so long they are waited for, all those of a turn
-        together. A lane whose commit takes longer reads nothing until it is through; nobody else
+        Most commits finish within a moment, and that long the loop waits for all of a turn
+        together. A lane whose commit takes longer reads nothing until it finishes; nobody else
         waits for it. Spec: K17.
         """
         begun: list[Outcome] = []
@@ -426,7 +426,7 @@ class Lanes:
             yield from self._end_commits(self.clock.now_ms())
 
     def _end_commits(self, now: int) -> Iterator[Input]:
-        """End what is through; lanes whose commit takes longer read nothing until it is. K17."""
+        """End finished commits; a lane whose commit takes longer reads nothing until then. K17."""
         for lane in list(self.owned.values()):
             if lane.closing is not None and self.committing.is_through(lane):
                 yield from self._end_commit(lane)
@@ -436,7 +436,7 @@ class Lanes:
             self.sources.settle(self.owned, now)
 
     def _end_commit(self, lane: Lane) -> Sequence[Input]:
-        """Take the result of the commit of a lane, if one is under way; return what it reports."""
+        """Take the outcome of a lane's commit, if one is under way; return what it reports."""
         try:
             closing = self.committing.end(lane)
         except TransportError as error:
@@ -453,7 +453,7 @@ class Lanes:
     def _give_up(self, lane: Lane, error: TransportError | PoisonError) -> None:
         """Drop a lane whose transaction failed; it is taken again from what is committed.
 
-        Even if another worker fenced it: then the group will say so. Spec: R3, R7.
+        This holds even if another worker fenced it: the group will say so. Spec: R3, R7.
         """
         log.warning("lane.failed", lane=lane.number, fault=str(error))
         self.has_failed = True
@@ -463,7 +463,7 @@ class Lanes:
         self.drop(lane.number)
 
     def hold_unwritable(self, unwritable: Unwritable, now: int) -> None:
-        """Write nothing from now on where nothing can be written. Spec: K20."""
+        """Stop writing to targets that cannot be written. Spec: K20."""
         self.refusals.unwritable = unwritable
         for lane in list(self.owned.values()):
             try:
@@ -472,7 +472,7 @@ class Lanes:
                 self._give_up(lane, error)
 
     def write_log(self) -> None:
-        """Write what the lanes have to say to people."""
+        """Write the lanes' messages for people to the log."""
         for note in self.log.take():
             getattr(log, note.level)(note.event, **note.fields)
 
@@ -492,9 +492,9 @@ class Lanes:
 
 
 def _going_on(records: Sequence[Record], position: int) -> Sequence[Record]:
-    """Return what was not routed yet of records of which some come once more.
+    """Return the records of a batch that were not routed yet, where some are repeated.
 
-    No reader should hand them out: but what comes twice would be delivered twice. Spec: K18.
+    A reader should never repeat records: but a repeated one would be delivered twice. Spec: K18.
     """
     log.error("source.rewound", topic=records[0].topic(), partition=records[0].partition())
     going_on: list[Record] = []

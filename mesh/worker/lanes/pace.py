@@ -1,4 +1,4 @@
-"""When a lane commits: seldom enough that brokers keep up, and no later than promised. K17."""
+"""When a lane commits: rarely enough that brokers keep up, and no later than promised. K17."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from mesh.lane.batch import Batch
 
 BATCH_RECORDS = 10_000
 BATCH_MS = 100
-"""A batch closes at 10,000 records read or delivered, or after 100 ms. A frame handed on is one
-record, however many messages it has: its cost is that of one, and a commit's is that of many.
+"""A batch closes after 10,000 records read or delivered, or after 100 ms. A frame passed on is one
+record, however many messages it has: it costs as much as one, and a commit as much as many.
 Spec: K17."""
 
 COMMIT_GAP_MS = 20
-"""Least time between two commits: each costs the broker a few ms of CPU."""
+"""Minimum time between two commits: each costs the broker a few ms of CPU."""
 
 REST_PER_COMMIT = 3
-"""A commit is followed by so many times its own length before the next, up to `BATCH_MS`: where
+"""After a commit lanes rest this many times its duration before the next, up to `BATCH_MS`: where
 brokers are busy, batches grow instead of the queue of transactions."""
 
 
@@ -28,16 +28,16 @@ class Pace:
     _gap_ms: int = COMMIT_GAP_MS
 
     def committed(self, took_ms: int, now_ms: int) -> None:
-        """Record a commit that is through."""
+        """Record a finished commit."""
         self._committed_ms = now_ms
         self._gap_ms = min(BATCH_MS, max(COMMIT_GAP_MS, REST_PER_COMMIT * took_ms))
 
     def is_time(self, now_ms: int) -> bool:
-        """Return whether lanes may commit for which nobody need wait longer: all in one turn."""
+        """Return whether lanes that need not wait longer may commit: all in one turn."""
         return now_ms - self._committed_ms >= self._gap_ms
 
     def due_ms(self, batch: Batch) -> int:
-        """Return when a batch is to be committed if nothing more is read."""
+        """Return when to commit a batch if nothing more is read."""
         return self._committed_ms + self._gap_ms if batch.is_awaited else batch.opened_ms + BATCH_MS
 
 

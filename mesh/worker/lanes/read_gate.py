@@ -1,4 +1,4 @@
-"""What a node does not read just now although it could: messages wait where they are."""
+"""What a node deliberately does not read just now: messages wait where they are."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mesh.wire.keys import PauseKey
 
 @dataclass(slots=True)
 class ReadGate:
-    """Why nothing is read of a source just now.
+    """The reasons why a source is not read just now.
 
     Attributes:
         holding: Nothing is taken from clients: a change of the topology is under way.
-        isolated: Neighbours of which a drill lets nothing through.
+        isolated: Neighbours that a drill blocks.
         shut: Neighbours whose link is disabled, or not proven yet since it was enabled.
         paused: Links, or partitions of them, that an operator has paused.
         refusing: Lanes that take no guaranteed messages from clients: a link is full.
-        resting: Until when a source rests, in ms, because its link has a rate.
-        filters: Subjects of which operators want nothing to be taken from clients.
+        resting: Until when a source rests, in ms, because its link has a rate limit.
+        filters: Subjects that operators do not want to be taken from clients.
         waiting: Parts of the own ingress whose next message has such a subject.
         committing: Lanes whose commit takes long.
-        meeting: Lanes that wait while a target is written that is to be theirs again.
-        identifying: Sources of which it is not known whose the first records are.
+        meeting: Lanes that wait while a catch-up finishes a target that becomes theirs again.
+        identifying: Sources whose first records may not be their own.
     """
 
     holding: bool = False
@@ -41,7 +41,7 @@ class ReadGate:
     identifying: dict[TopicPartition, None] = field(default_factory=dict)
 
     def why(self, at: TopicPartition, lane: int, *, is_guaranteed: bool) -> NotRead | None:
-        """Return why nothing is read of a part of the own ingress just now, or None.
+        """Return why a part of the own ingress is not read just now, or None.
 
         Args:
             at: The part.
@@ -61,7 +61,7 @@ class ReadGate:
     def why_of_link(
         self, node: str, neighbour: str, at: TopicPartition, lane: int, now_ms: int
     ) -> NotRead | None:
-        """Return why nothing is read of a part of a neighbour's outbox just now, or None."""
+        """Return why a part of a neighbour's outbox is not read just now, or None."""
         if (reason := self._of_lane(lane)) is not None:
             return reason
         if neighbour in self.shut:
@@ -81,7 +81,7 @@ class ReadGate:
         return NotRead.MEETING if lane in self.meeting else None
 
     def wake(self, now_ms: int) -> bool:
-        """Forget who has rested long enough; say whether there was one."""
+        """Forget sources that have rested long enough; return whether there were any."""
         rested = [at for at, until in self.resting.items() if until <= now_ms]
         for at in rested:
             del self.resting[at]

@@ -15,10 +15,10 @@ from mesh.transport.port import Admin, Reader
 from mesh.worker.process.questions import Questions
 
 RETRY_MS = 1_000
-"""How often topics are looked for that are not there."""
+"""How often to look for topics that are not there."""
 
 VERIFY_MS = 5_000
-"""How often it is asked whether topics are still the same: their readers would not notice."""
+"""How often to check that topics are still the same: their readers would not notice."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class ReadTopics:
         admins: Per Kafka cluster.
         readers: Per Kafka cluster.
         questions: Asks brokers beside the loop.
-        vanished: Topics of this very node that were looked for and are not there.
+        vanished: Topics of this very node that were looked for and not found.
     """
 
     topology: Topology
@@ -74,12 +74,12 @@ class ReadTopics:
         return {topic.name: topic.link.neighbour for topic in self if topic.link is not None}
 
     def gone(self) -> Sequence[str]:
-        """Return those that are read still, although the links in force have no use for them."""
+        """Return those still read although the links in force have no use for them."""
         senders = {link.neighbour: None for link in self.learner.links if link.takes}
         return [name for name, neighbour in self.neighbours.items() if neighbour not in senders]
 
     def relink(self, topology: Topology, now_ms: int) -> None:
-        """Read what other links bring, and nothing of those that were removed."""
+        """Read topics of new links, and stop reading those of removed links."""
         before, self.topology = self._by_name, topology
         self._list()
         for name, topic in self._by_name.items():
@@ -87,9 +87,9 @@ class ReadTopics:
         self._tried_ms = now_ms - RETRY_MS  # look for the new ones at once
 
     def want(self, now_ms: int) -> bool:
-        """Have brokers be asked for what is not there, and now and then for all; say if it is time.
+        """Request topics that are not there, and now and then all; return whether that is due.
 
-        What a broker that does not answer keeps is not asked for: it stays as it is known.
+        Topics of a broker that does not answer are not requested: they stay as they are known.
         """
         if now_ms - self._tried_ms < RETRY_MS:
             return False
@@ -104,7 +104,7 @@ class ReadTopics:
         return True
 
     def take_answers(self) -> bool:
-        """Take what brokers say of the topics that are wanted; say whether any has answered."""
+        """Take what brokers say about the requested topics; return whether any has answered."""
         has_answers = False
         for kafka, wanted in list(self._wanted.items()):
             try:

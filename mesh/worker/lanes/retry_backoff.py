@@ -1,4 +1,4 @@
-"""How long a lane rests that could not be taken, or fails again and again. Spec: K14."""
+"""How long a lane rests that could not be taken, or fails repeatedly. Spec: K14."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class RetryBackoff:
         return now_ms >= self._until_ms.get(number, now_ms)
 
     def unreadable(self, number: int, now_ms: int) -> None:
-        """Record that nobody can read where a lane stood."""
+        """Record that a lane's progress is unreadable."""
         self._unreadable[number] = None
         self._until_ms[number] = now_ms + UNREADABLE_LANE_RESTS_MS
 
     def failed(self, number: int, now_ms: int) -> None:
-        """Record that a lane could not be taken, or not be committed."""
+        """Record that a lane could not be taken, or could not commit."""
         failures = self._failures[number] = self._failures.get(number, 0) + 1
         if failures > 1:
             self._until_ms[number] = now_ms + FAILED_LANE_RESTS_MS.nth(failures - 2)
 
     def taken(self, number: int) -> bool:
-        """Record that a lane was taken; say whether it was unreadable before."""
+        """Record that a lane was taken; return whether it was unreadable before."""
         was_unreadable = number in self._unreadable
         self._unreadable.pop(number, None)
         return was_unreadable

@@ -1,7 +1,7 @@
-"""The second writer of a lane: what is done beside it has transactions of its own. Spec: K16, K20.
+"""The second writer of a lane: work beside the lane has transactions of its own. Spec: K16, K20.
 
-One piece of work at a time has it: a repair, a held target, what displaces. Whoever opens it
-fences who had it before, and what it keeps of its progress stands in a partition of its own.
+One piece of work at a time has it: a repair, a held target, displacing. Opening it fences the
+previous holder, and its share of the progress is kept in a partition of its own.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def second_partition(topology: Topology, node: str, number: int) -> int:
 
 
 def second_partition_of(lane: Lane) -> int:
-    """Return the same of a lane that is owned."""
+    """Return the same for a lane that is owned."""
     return second_partition(lane.topology, lane.node, lane.number)
 
 
 def second_progress(lane: Lane) -> TopicPartition:
-    """Return where it keeps what it has come to."""
+    """Return where the second writer keeps its progress."""
     return TopicPartition(lane.names.progress(lane.node), second_partition_of(lane))

@@ -39,7 +39,7 @@ from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 
 SOON_OVER = frozenset({NotRead.COMMITTING, NotRead.MEETING, NotRead.RATE})
-"""Reasons for which first records wait at hand; for others they are read once more afterwards."""
+"""Reasons that end soon, so first records wait in memory; otherwise they are read again later."""
 
 log = structlog.get_logger()
 
@@ -87,7 +87,7 @@ class Sources:
         return self.topics.topology.nodes[self.topics.node].lanes
 
     def relink(self, topology: Topology, lanes: Mapping[int, Lane], now_ms: int) -> None:
-        """Read what other links bring, and nothing of those that were removed."""
+        """Read what new links bring, and nothing from removed links."""
         gone = self.topics.gone()
         for lane in lanes.values():
             for at in [at for at in lane.sources if at.topic in gone]:
@@ -98,7 +98,7 @@ class Sources:
                 lane.relink(at, self.topics[at.topic].link)
 
     def stopped(self, lane: Lane) -> Iterator[Source]:
-        """Yield what a lane reads no further, as far as it is known what that was."""
+        """Yield the stopped sources of a lane, as far as their identity is known."""
         progress = lane.progress
         for at in progress.stopped:
             topic_id = progress.topic_ids.get(at)
@@ -108,11 +108,11 @@ class Sources:
                 yield Source(at, topic_id, topic.message_class, topic.link, generation)
 
     def is_read(self, at: TopicPartition) -> bool:
-        """Return whether what is fetched of a source follows what was routed, or comes again."""
+        """Return whether records fetched from a source follow what was routed, or are repeats."""
         return at not in self._unread
 
     def find(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
-        """Look for topics that did not exist yet; assign to lanes what they do not read yet."""
+        """Look for topics that did not exist yet; assign new partitions to lanes."""
         is_due = self.topics.want(now_ms)
         if is_due:
             self._look_again(lanes, now_ms)
@@ -124,7 +124,7 @@ class Sources:
                 self.start(lane, now_ms)
 
     def _look_again(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
-        """Have logs be looked at once more that may have lost what was read last. Spec: R6."""
+        """Look again at logs that may have lost what was read last. Spec: R6."""
         for at in self.last_read.overdue(now_ms):
             lane = lanes.get(at.partition % self._count)
             is_asked = self.is_read(at) and self.readers[self._kafka_of(at)].reachable()
@@ -136,7 +136,7 @@ class Sources:
         """Notice topics that were recreated, and partitions that were added. Spec: R6, K-2, K-6."""
         for lane in lanes.values():
             for place, source in list(lane.sources.items()):
-                # What somebody has asked for meanwhile, for another partition, counts as well.
+                # An answer that was requested meanwhile for another partition counts as well.
                 info = self.topics[place.topic].info
                 if info is not None and info.topic_id != source.topic_id:
                     self._leave(lane, place)
@@ -167,7 +167,7 @@ class Sources:
                 log.info("source.not_assigned", topic=topic.name, fault=str(error))
 
     def stop(self, lane: Lane) -> None:
-        """Stop reading for a lane; what was fetched for it already is never routed."""
+        """Stop reading for a lane; what was already fetched for it is never routed."""
         self.questions.forget("bounds", lane.number)
         for place in lane.sources:
             self._forget(place)
@@ -175,14 +175,14 @@ class Sources:
         lane.leave(*lane.sources)
 
     def halt(self, lane: Lane, place: TopicPartition, offset: int, now_ms: int) -> None:
-        """Read one source no further than a record of an unknown version. Spec: K10."""
+        """Stop reading a source at a record of an unknown version. Spec: K10."""
         source = lane.sources[place]
         self._leave(lane, place)
         stop = stop_of(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
         stop_source(lane, stop, now_ms)
 
     def resume(self, lane: Lane, stop: Stop, now_ms: int) -> None:
-        """Announce what an operator accepted as lost, and go on behind it. Spec: R6, DESIGN 6.
+        """Announce what an operator accepted as lost, and continue after it. Spec: R6, DESIGN 6.
 
         Raises:
             TransportError: The source cannot be looked at now.
@@ -230,9 +230,9 @@ class Sources:
             self._first.expect(place)
             hold_source(lane, source, now_ms)
             if lane.following.change_before < self.learner.followed:
-                # Its former owner ended before it could tell which links are new.
+                # Its former owner ended before it could report which links are new.
                 begin_links(lane, source, list(self.learner.neighbours), now_ms)
-        if lane.following.has_cut:  # the others are told already: these come late
+        if lane.following.has_cut:  # the others have reported already: these are late
             tell_cuts(lane, [lane.sources[at] for at in places], self.learner.all_cuts(), now_ms)
         reasons = {at: self._why(at, topic.link, now_ms) for at in places}
         still = {at: reason for at, reason in reasons.items() if reason is not None}
@@ -250,7 +250,7 @@ class Sources:
         data: Mapping[TopicPartition, Sequence[Record]],
         now_ms: int,
     ) -> Mapping[TopicPartition, Sequence[Record]]:
-        """Return records of which it is known whose they are: the first of a source wait. R6."""
+        """Return records whose topic is proven: the first records of a source wait for that. R6."""
         if not self._first:
             return data
         known = dict(data)
@@ -279,17 +279,17 @@ class Sources:
                 known[at] = records
             else:
                 self._unread[at] = why
-                self._first.expect(at)  # that may last, and they would fill memory: they come again
+                self._first.expect(at)  # else they could fill memory for long: they are read again
         return known
 
     def begin_turn(self) -> None:
-        """Record that records are fetched now: what is assigned from here on comes later."""
+        """Note that records are fetched now: what is assigned from here on comes later."""
         self._reassigned.clear()
 
     def comes_again(self, at: TopicPartition) -> bool:
         """Return whether a source was assigned since this turn's records were fetched.
 
-        What of it is at hand is read once more from there on.
+        What has been fetched of it is read once more from the position assigned.
         """
         return at in self._reassigned
 
@@ -299,10 +299,10 @@ class Sources:
         return bool(self._known)
 
     def read_on(self, lanes: Mapping[int, Lane]) -> None:
-        """Read on behind the records that were identified and are routed by now.
+        """Read on after the records that were identified and have been routed by now.
 
-        The last of them is read once more: while brokers were asked the log may have lost its end,
-        and have grown again to where it is read. Spec: R6.
+        The last of them is read once more: while brokers answered, the log may have lost its end
+        and grown back to where it is read. Spec: R6.
         """
         for at, last in self._known.items():
             lane = lanes.get(at.partition % self._count)
@@ -322,23 +322,23 @@ class Sources:
     def checked(
         self, lane: Lane, at: TopicPartition, records: Sequence[Record]
     ) -> Sequence[Record]:
-        """Return the records behind the one that was read once more; none if it is another.
+        """Return the records after the one that was read once more; none if that one differs.
 
-        Then the log has lost its end and has grown beyond the position since: it is left, and
-        assigned again up to where it is what was read. Spec: R6.
+        A difference shows that the log lost its end and has since grown beyond the position: the
+        source is left, and assigned again up to where the log is what was read. Spec: R6.
         """
         last = records[0]
         if self.last_read.agrees(lane, at, last):
-            return records[last.offset() < lane.position(at) :]  # it may be deleted meanwhile
+            return records[last.offset() < lane.position(at) :]  # that one may be deleted by now
         log.error("source.outgrown", topic=at.topic, partition=at.partition, offset=last.offset())
         self._leave(lane, at)
         self.last_read.doubt(at)
         return ()
 
     def lost(self, lanes: Mapping[int, Lane], places: Collection[TopicPartition]) -> None:
-        """See to partitions whose position is outside their log. Spec: R6.
+        """Handle partitions whose position is outside their log. Spec: R6.
 
-        They are assigned again: then it shows what became of them.
+        They are assigned again, which shows what became of them.
         """
         for place in places:
             lane = lanes.get(place.partition % self._count)
@@ -346,13 +346,13 @@ class Sources:
                 log.error("source.lost", topic=place.topic, partition=place.partition)
                 self._leave(lane, place)
                 self.topics[place.topic].info = None  # perhaps it was recreated
-                self.last_read.doubt(place)  # or it has grown again before the look at its end
+                self.last_read.doubt(place)  # or it has grown back before the look at its end
 
     # -- standing still -------------------------------------------------------------------
 
     @property
     def unread(self) -> Mapping[TopicPartition, NotRead]:
-        """What is not read although it could be, and why."""
+        """What is deliberately not read, and why."""
         return self._unread
 
     def _why(self, at: TopicPartition, link: LocalLink | None, now_ms: int) -> NotRead | None:
@@ -363,7 +363,7 @@ class Sources:
         return self.gate.why(at, lane, is_guaranteed=is_guaranteed)
 
     def rest(self, lane: Lane, link: LocalLink, until_ms: int, now_ms: int) -> None:
-        """Read nothing of a link for this lane until then, if that is still to come."""
+        """Read nothing from a link for this lane until a moment, if that is still to come."""
         if until_ms <= now_ms:
             return
         for at, source in lane.sources.items():
@@ -372,12 +372,12 @@ class Sources:
         self.settle({lane.number: lane}, now_ms)
 
     def wait(self, lane: Lane, at: TopicPartition, now_ms: int) -> None:
-        """Read no further here: the next message has a subject of which nothing is to be taken."""
+        """Stop reading here: the next message has a paused subject."""
         self.gate.waiting[at] = None
         self.settle({lane.number: lane}, now_ms)
 
     def settle(self, lanes: Mapping[int, Lane], now_ms: int) -> None:
-        """Read exactly what is not to stand still; the others go on where they stood."""
+        """Read exactly the sources that are not blocked; they continue where they were."""
         for lane in lanes.values():
             for at, source in lane.sources.items():
                 reason = self._why(at, source.link, now_ms)
@@ -396,17 +396,17 @@ def _bounds(
     places: Sequence[TopicPartition],
     read: Mapping[TopicPartition, Known],
 ) -> Bounds:
-    """Ask where logs begin and end; those that have lost their end end where they did then.
+    """Return where logs begin and end; a log that lost its end counts only up to where it did.
 
-    What has come in the place of the records that were lost does not count, whether it reaches as
-    far as those did or not: it was not read.
+    What has since taken the place of the lost records does not count, however far it reaches:
+    it was not read.
 
-    Partitions that have no leader now are left out: they keep nobody from reading the others.
+    Partitions without a leader are left out, so that they do not hold up the others.
 
     Args:
         admin: Of their Kafka cluster.
         places: The partitions.
-        read: What is known of what was read of them last.
+        read: What is known of the records read from them last.
     """
     starts, have_starts = answers_so_far(partial(admin.starts, places))
     told, have_ends = answers_so_far(partial(admin.ends, places))

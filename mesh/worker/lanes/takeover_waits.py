@@ -26,16 +26,16 @@ from __future__ import annotations
 from mesh.model.patience import Patience
 
 WORKER_LEARNS_FIRST_MS = 10_000
-"""How long a worker may learn before it enters the group of its node in any case."""
+"""How long a worker may learn before it enters its node's group in any case."""
 
 LANE_HEARS_FIRST_MS = 1_000
-"""How long a lane that was taken waits for what its worker is about to hear anyway, before it is
-looked up in the node's own topics."""
+"""How long a lane that was taken waits for what its worker is about to hear anyway, before the
+worker looks it up in the node's own topics."""
 
 UNREADABLE_LANE_RESTS_MS = 5_000
-"""How often a lane is tried again where nobody can read how far it had come: people mend that."""
+"""How often to retry a lane whose progress is unreadable: people have to repair that."""
 
 FAILED_LANE_RESTS_MS = Patience(100, 1_000)
-"""How long a lane rests before it is taken again that has failed twice without a commit in between,
-and how long at most, twice as long each time: every taking is a new epoch, two transactions and a
-reading of all that it keeps, and mostly as vain as the one before."""
+"""How long a lane rests before it is taken again, at first and at most, once it has failed twice
+without a commit in between. The rest doubles each time: every taking costs a new epoch, two
+transactions and a reading of all it keeps, and would mostly fail like the one before."""

@@ -1,4 +1,4 @@
-"""Take a lane: fence the former owner, recover where it stood, raise its epoch. Spec: K16, K18.
+"""Take a lane: fence the former owner, recover its position, raise its epoch. Spec: K16, K18.
 
 How long each side waits for the other stands in `takeover_waits`.
 """
@@ -34,9 +34,9 @@ class Taken:
     Attributes:
         number: The lane.
         writer: Writes its transactions.
-        progress: How far it has got.
-        taken_ms: When that was; its former owner was fenced before.
-        strays: Records in its progress that nobody can read.
+        progress: Its state so far.
+        taken_ms: When it was taken; its former owner was fenced before that.
+        strays: Records in its progress that are unreadable.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Taken:
     strays: int = 0
 
     def close(self) -> None:
-        """Release it: it was taken for nothing."""
+        """Release it: it is not needed after all."""
         self.writer.close()
 
 
@@ -58,14 +58,14 @@ def take_lane(
     recall: Recall,
     clock: Clock,
 ) -> Steps[Taken]:
-    """Take a lane, step by step; it is owned by this worker from its end on.
+    """Take a lane, step by step; this worker owns it when the steps have ended.
 
     The order matters: opening the writer fences the former owner and ends its transaction, so
     what is read of the progress afterwards cannot change any more. If another worker takes the
     lane between two steps, this one is fenced itself and cannot raise the epoch.
 
     Raises:
-        TransportUnreadableError: Where it stood cannot be read.
+        TransportUnreadableError: Its progress cannot be read.
         TransportError: It cannot be taken now.
     """
     names = TopicNames(topology.prefix)
@@ -95,10 +95,10 @@ def take_lane(
 
 
 def _records(place: TopicPartition, kafka: KafkaCluster, recall: Recall) -> Sequence[Record]:
-    """Return what was written of a lane.
+    """Return the records of a lane's progress.
 
     Raises:
-        TransportUnreadableError: Its topic is gone: it would begin from the beginning.
+        TransportUnreadableError: The topic is gone: the lane would start from the beginning.
     """
     admin = kafka.admin()
     found: Sequence[Record] = ()
@@ -122,10 +122,10 @@ def _recover_caught_up(
     kafka: KafkaCluster,
     recall: Recall,
 ) -> None:
-    """Learn how far targets that are held were written beside the lane. Spec: K16, K20.
+    """Learn how far held targets were written beside the lane. Spec: K16, K20.
 
-    Its writer is fenced first, so that what is read afterwards cannot change any more. Where that
-    cannot be read these targets stay held: whoever is to catch them up reads it again.
+    Their writer is fenced first, so that what is read afterwards cannot change any more. If it
+    cannot be read these targets stay held: the next catch-up reads it again.
     """
     open_second_writer(kafka, names, node, number).close()
     place = TopicPartition(names.progress(node), second_partition(topology, node, number))

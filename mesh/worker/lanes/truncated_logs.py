@@ -1,7 +1,7 @@
-"""Logs that lost their end and have grown beyond it since: leader epochs show them. Spec: R6.
+"""Logs that lost their end and have grown beyond it since: leader epochs reveal them. Spec: R6.
 
-A position in such a log looks sound, and what stands before it is another record than was read.
-So the last record that was read is read once more before all else, and its leader epoch compared.
+A position in such a log looks sound, but the record before it is not the one that was read. So the
+last record is read once more before anything else, and its leader epoch compared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mesh.lane.lane import Lane
 from mesh.transport.port import Record, TopicPartition
 
 AWAITED_MS = 5_000
-"""How long a record that is to be read once more may take: after that it may be gone."""
+"""How long to wait for a record that is read once more: after that it may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LastRead:
     _doubted: dict[TopicPartition, None] = field(default_factory=dict)
 
     def expect(self, lane: Lane, at: TopicPartition, start: int) -> None:
-        """Have the last record before the position be read once more, if it is there still.
+        """Have the last record before the position read once more, if it is still there.
 
         Args:
             lane: Whose position.
@@ -57,19 +57,20 @@ class LastRead:
             self.expected_epochs[at] = epoch
 
     def begin(self, at: TopicPartition, position: int) -> int:
-        """Return from where on a partition is to be read."""
+        """Return the offset from which to read a partition."""
         return position - (at in self.expected_epochs)
 
     def agrees(self, lane: Lane, at: TopicPartition, record: Record) -> bool:
-        """Return whether the record that is read once more is the one that was read."""
+        """Return whether the record read once more is the one that was read."""
         epoch = self.expected_epochs.pop(at)
         self._awaited_since_ms.pop(at, None)
         return record.offset() >= lane.position(at) or (record.leader_epoch() or 0) <= epoch
 
     def overdue(self, now_ms: int) -> Sequence[TopicPartition]:
-        """Return where the record that is to be read once more does not come.
+        """Return the partitions whose record to be read once more does not arrive.
 
-        Where the log ends before it nothing comes, and no reader is told of that: it waits there.
+        If the log ends before it nothing arrives, and the reader gets no error: it just waits
+        there.
         """
         since = self._awaited_since_ms
         return [
@@ -77,13 +78,13 @@ class LastRead:
         ]
 
     def doubt(self, at: TopicPartition) -> None:
-        """Have brokers be asked up to where a log is what was read, when it is assigned again."""
+        """Ask brokers how far a log is what was read, when it is assigned again."""
         self._doubted[at] = None
 
     def known(
         self, lane: Lane, places: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, Known]:
-        """Return what is known of what was read last, for who looks where logs end."""
+        """Return what is known of the last records read, for the look at where logs end."""
         epochs = lane.progress.leader_epochs
         return {
             at: Known(epochs[at], lane.position(at), at in self._doubted)

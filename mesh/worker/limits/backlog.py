@@ -1,8 +1,8 @@
-"""How many bytes wait in a partition, and how long, as far as they were written under a count.
+"""How many bytes wait in a partition, and for how long, as far as the writer counted them.
 
-Kafka does not tell how many bytes lie behind an offset. So whoever writes counts, and notes now and
-then where the log ends: what was written since the newest moment whose records have all been read
-is what waits.
+Kafka does not say how many bytes follow an offset. So the writer counts, and notes now and then
+where the log ends: everything written since the newest moment whose records have all been read
+is waiting.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mesh.transport.port import TopicPartition
 SAMPLES_MAX = 1_000
 
 RELIEF = 0.5
-"""What was full no longer is once only this part of the limit is left."""
+"""What was full no longer is once only this share of the limit waits."""
 
 Written = Mapping[TopicPartition, tuple[Lane, int]]
-"""Partitions that are asked about: whose they are, and bytes written until then."""
+"""The partitions in question: their lane, and bytes written to them so far."""
 
 
 def written_to(lanes: Iterable[Lane], topics: Iterable[str]) -> Written:
-    """Return how much lanes have written to their partitions of topics."""
+    """Return how much lanes have written to their partitions of some topics."""
     names = list(topics)
     return {
         at: (lane, lane.written.get(at, 0))
@@ -36,7 +36,7 @@ def written_to(lanes: Iterable[Lane], topics: Iterable[str]) -> Written:
 
 
 def limit_of_lane(lane: Lane, size: int | None, age_s: float | None) -> tuple[float, float]:
-    """Return how many bytes may wait in a lane's part of a topic, and how many ms they may."""
+    """Return how many bytes, and for how many ms, a lane's part of a topic may hold messages."""
     size_max = math.inf if size is None else size / lane.lanes
     return size_max, math.inf if age_s is None else age_s * 1000
 
@@ -50,9 +50,9 @@ class Backlog:
     _before: int = 0  # bytes written to what is no more
 
     def follow_topic(self, topic_id: bytes, written: int) -> None:
-        """Begin again if the partition is of another topic than at the last call.
+        """Start over if the partition is of another topic than at the last call.
 
-        Where that has outgrown the former one, its end does not show it.
+        If the new topic has outgrown the former one, its end does not show the change.
         """
         if self._topic_id not in (b"", topic_id):
             self._begin_again(written)
@@ -65,7 +65,7 @@ class Backlog:
     def note(self, end: int, written: int, now_ms: int) -> None:
         """Note where the log ends now, if it has grown; see `look`.
 
-        If it has lost its end, what was noted before speaks of records that nobody can read.
+        If it has lost its end, earlier notes are about records that nobody can read.
         """
         samples = self._samples
         if samples and end < samples[-1][1]:
@@ -76,7 +76,7 @@ class Backlog:
             self._thin_out()
 
     def look(self, end: int, position: int, written: int, now_ms: int) -> tuple[int, int]:
-        """Return bytes that wait, and for how many ms the oldest of them has.
+        """Return how many bytes wait, and for how many ms the oldest of them has waited.
 
         Args:
             end: Offset after the last entry of the partition.
@@ -86,7 +86,7 @@ class Backlog:
         """
         self.note(end, written, now_ms)
         samples = self._samples
-        # The last entry below an end is the marker of a transaction: nobody's position passes it.
+        # The last entry below an end is a transaction marker: no position goes past it.
         while len(samples) > 1 and samples[1][1] - 1 <= position:
             samples.popleft()
         first_ms, first_end, first_written = samples[0]
@@ -94,19 +94,19 @@ class Backlog:
             return written - self._before, now_ms - first_ms  # some is older than this count
         if len(samples) == 1:
             return 0, 0
-        # Between two moments as much was read as the position says, records being alike.
+        # Between two moments, assume as much was read as the position suggests.
         next_ms, next_end, next_written = samples[1]
         share = (position - first_end) / (next_end - first_end) if position > first_end else 0
         read = first_written + int((next_written - first_written) * share)
         return written - read, now_ms - next_ms
 
     def _thin_out(self) -> None:
-        """Forget every other moment, but the oldest two and the newest: ages stay exact."""
+        """Forget every other moment, but not the oldest two and the newest: ages stay exact."""
         first, *middle, last = self._samples
         self._samples = deque([first, *middle[::2], last])
 
     def beyond(self, size: float, age_ms: float, written: int, now_ms: int) -> int:
-        """Return below which offset the oldest are too many or too old.
+        """Return the offset below which the oldest messages are too many or too old.
 
         Args:
             size: Bytes that may stay.
@@ -124,7 +124,7 @@ class Backlog:
 
 @dataclass(slots=True)
 class Counts:
-    """What waits in the partitions that lanes write; a lane that was taken again counts from 0."""
+    """What waits in the partitions that lanes write; a lane that is taken again counts from 0."""
 
     _known: dict[TopicPartition, tuple[Lane, Backlog]] = field(default_factory=dict)
 

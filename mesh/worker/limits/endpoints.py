@@ -1,8 +1,8 @@
-"""How much waits in endpoints, and what is done when that reaches its limit. Spec: R14.
+"""How much waits in endpoints, and what happens when that reaches its limit. Spec: R14.
 
-The reader of an endpoint is the slowest consumer group of its clients. Kafka is asked for that, and
-asking costs a request per group: so it is done seldom, only where there is a limit, and beside the
-loop, as all that Kafka is asked here.
+The reader of an endpoint is the slowest consumer group of its clients. Finding it costs a Kafka
+request per group, so it is done rarely, only where there is a limit, and beside the loop like
+every other request here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mesh.worker.limits.backlog import (
 from mesh.worker.topics.readership import passed_by_all
 
 LOOK_MS = 5_000
-"""How often groups are asked for; where the endpoints end is noted at every step."""
+"""How often to query groups; where the endpoints end is noted at every step."""
 
 log = structlog.get_logger()
 
@@ -51,7 +51,7 @@ _Offsets = Mapping[TopicPartition, int]
 
 
 def _held(lane: Lane) -> Iterator[EndpointStatus]:
-    """Yield the endpoints that a lane does not write, and why, as far as that is known."""
+    """Yield the endpoints that a lane does not write, and the reason, as far as it is known."""
     unwritable = lane.unwritable.of_lane(lane.number, lane.lanes)
     for name in lane.learner.classes if unwritable or lane.holds_any else ():
         topic = lane.names.endpoint(lane.node, name)
@@ -67,13 +67,13 @@ def _held(lane: Lane) -> Iterator[EndpointStatus]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A partition of an endpoint as a look has found it.
+    """A partition of an endpoint as the last look found it.
 
     Attributes:
         end: Offset after its last entry.
         passed: What the slowest group wants next.
-        written: Bytes written to it until it was asked for.
-        topic_id: What it is a partition of.
+        written: Bytes written to it before the request was sent.
+        topic_id: Id of its topic.
     """
 
     end: int
@@ -108,7 +108,7 @@ class EndpointBacklogs:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to look at, or to take back."""
+        """Whether there is anything to look at, or to withdraw."""
         holds = any(lane.holds_any for lane in self.lanes.owned.values())
         return bool(
             self.topology.waiting_limits or holds or self.lanes.refusals.unwritable or self._told
@@ -116,7 +116,7 @@ class EndpointBacklogs:
 
     @property
     def waiting(self) -> frozenset[tuple[int, str]]:
-        """Lanes and topics of endpoints that are to be held until less waits there."""
+        """Lanes and topics of endpoints to hold until less waits there."""
         endpoints = self.lanes.machine.learner.clients.wanted.endpoints
         return frozenset(
             (number, self._topic(endpoint))
@@ -126,7 +126,7 @@ class EndpointBacklogs:
 
     @property
     def refusing(self) -> frozenset[int]:
-        """Lanes that are to take no guaranteed messages from clients."""
+        """Lanes that must not take guaranteed messages from clients."""
         return frozenset(
             number
             for number, endpoint in self.full
@@ -135,7 +135,7 @@ class EndpointBacklogs:
         )
 
     def step(self, now_ms: int) -> Iterator[Input]:
-        """Look again if it is time; yield which endpoints are full."""
+        """Look again when it is time; yield which endpoints are full."""
         limits = self._limits() if self.topology.waiting_limits else {}
         if now_ms - self._looked_ms < LOOK_MS:
             self._note(limits, now_ms)
@@ -170,7 +170,7 @@ class EndpointBacklogs:
                 asking = partial(self.home.admin().ends, list(self._noted))
                 ends = self.lanes.sources.questions.answer(("noted",), asking)
         except TransportError:
-            ends = {}  # the next look tells
+            ends = {}  # the next look will show
         if ends is None:
             return
         noted, self._noted = self._noted, None
@@ -181,26 +181,26 @@ class EndpointBacklogs:
 
     @property
     def is_asking(self) -> bool:
-        """Whether it waits for an answer, which is taken in the next turn."""
+        """Whether an answer is outstanding, which is taken in the next turn."""
         return self._noted is not None or self._looked_at is not None
 
     def _forget(self) -> None:
-        """Take no answer to what was asked before."""
+        """Discard the answers to earlier requests."""
         self._noted = self._looked_at = None
         for what in ("noted", "consumed"):
             self.lanes.sources.questions.forget(what)
 
     def _look(self, limits: Mapping[str, EndpointLimit], now_ms: int) -> None:
-        """Ask what of the endpoints with limits is read, and judge each lane's part by the answer.
+        """Ask how far limited endpoints are read, and judge each lane's part by the answer.
 
-        What lanes have written is noted before brokers are asked, so that nothing counts as waiting
-        that came in between.
+        What lanes have written is noted before the request is sent, so that nothing that came in
+        between counts as waiting.
         """
         if not limits:
             self._forget()
             return
         if self._looked_at is None:
-            self._forget()  # an older answer after this one would look like a log that lost its end
+            self._forget()  # a late older answer would look like a log that lost its end
             self._looked_at = written_to(self.lanes.owned.values(), map(self._topic, limits))
         written = self._looked_at
         besides = {self.lanes.names.lanes_group(node) for node in self.topology.nodes}
@@ -237,7 +237,7 @@ class EndpointBacklogs:
         seen: Mapping[TopicPartition, _Seen],
         now_ms: int,
     ) -> None:
-        """Note whether a lane's part of an endpoint is full, and begin to act on it."""
+        """Note whether a lane's part of an endpoint is full, and start acting on it."""
         size, age_ms = 0, 0
         for at, one in seen.items():
             backlog = self._backlog(lane, at, limit)
@@ -274,7 +274,7 @@ class EndpointBacklogs:
         seen: Mapping[TopicPartition, _Seen],
         now_ms: int,
     ) -> None:
-        """Have the oldest go until half of the limit is free."""
+        """Displace the oldest messages until half of the limit is free."""
         if any(at in self.lanes.overfull for at in seen):
             return  # what a predecessor left comes first
         size_max, age_max_ms = limit_of_lane(lane, limit.size, limit.age_s)
@@ -290,13 +290,13 @@ class EndpointBacklogs:
     def _backlog(self, lane: Lane, at: TopicPartition, limit: EndpointLimit) -> Backlog:
         """Return the count of a partition."""
         if limit.when_full is WhenFull.DEAD_LETTER and not self._counts.has(lane, at):
-            # Who had the lane before may have died between dead letters and deletion.
+            # The lane's former owner may have died between dead letters and deletion.
             endpoint = self.lanes.names.endpoint_of(self.node, at.topic)
             self.lanes.overfull[at] = Overfull(lane, endpoint, at, 0, 0, "", b"")
         return self._counts.of(lane, at)
 
     def _tell(self, limits: Mapping[str, EndpointLimit]) -> Iterator[Input]:
-        """Yield what is new to people and clients."""
+        """Yield what is new for people and clients."""
         now: dict[str, EndpointStatus] = {}
         for name, limit in limits.items():
             lost = self.lanes.pushed_out.get(name, 0)
@@ -325,9 +325,9 @@ class EndpointBacklogs:
 def _ask(
     admin: Admin, topics: Sequence[str], besides: Collection[str], places: Sequence[TopicPartition]
 ) -> tuple[Mapping[str, bytes], _Offsets, _Offsets, _Offsets]:
-    """Return ids of topics, how far slowest groups have come, where partitions end and begin.
+    """Return ids of topics, positions of slowest groups, and where partitions end and begin.
 
-    The ids come first: where a topic is recreated meanwhile, what was found is not taken for it.
+    The ids come first: if a topic is recreated meanwhile, nothing found is attributed to it.
     """
     ids = {name: info.topic_id for name, info in admin.describe(topics).items()}
     read = passed_by_all(admin, topics, besides)

@@ -1,7 +1,7 @@
-"""How much waits for each neighbour, and what is done when that reaches its limit. Spec: R14.
+"""How much waits for each neighbour, and what happens when that reaches its limit. Spec: R14.
 
-A lane counts what it writes, and looks now and then how far the outbox and its reader have come.
-Kafka is asked beside the loop: a look judges by what was written when the question was put.
+A lane counts what it writes, and checks now and then how far the outbox and its reader have come.
+Kafka is queried beside the loop: a look judges by what was written when the query was sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Backlogs:
-    """Watches what of this worker's lanes has limits; each lane has its part.
+    """Watches the limited targets of this worker's lanes; each lane has its part.
 
     Attributes:
         topology, node: Whose.
@@ -53,7 +53,7 @@ class Backlogs:
     _asked: Written | None = None
 
     def __post_init__(self) -> None:
-        """Find the limits of the node's own outboxes; those of endpoints are seen to apart."""
+        """Find the limits of the node's own outboxes; endpoints are handled separately."""
         self._endpoints = EndpointBacklogs(self.topology, self.node, self.home, self.lanes)
         self._limits = self._of_outboxes()
 
@@ -68,12 +68,12 @@ class Backlogs:
         }
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
-        """Go by the limits of another topology."""
+        """Switch to the limits of another topology."""
         self.topology = self._endpoints.topology = relinked.topology
         self._limits = self._of_outboxes()
 
     def step(self, link_states: Mapping[str, LinkState], now_ms: int) -> Iterator[Input]:
-        """Look again if it is time; yield which links and endpoints are full.
+        """Look again when it is time; yield which links and endpoints are full.
 
         Args:
             link_states: What neighbours have read of this node.
@@ -175,7 +175,7 @@ class Backlogs:
         Args:
             lane: Whose outbox.
             topic_id: What it is now.
-            told: Where its partitions end, and bytes written to them until that was asked.
+            told: Where its partitions end, and bytes written to them before the request was sent.
             read: How far its reader has come.
             now_ms: The present moment.
         """
@@ -191,12 +191,12 @@ class Backlogs:
         return self.lanes.names.outbox(self.node, neighbour, MessageClass.GUARANTEED)
 
     def _act(self) -> None:
-        """Have lanes take nothing from clients, or write nothing to a link, while it is full."""
+        """While a link is full, take nothing from clients or write nothing to it."""
         refusing = set(self._endpoints.refusing)
         waiting = set(self._endpoints.waiting)
         for number, neighbour in self.full:
             if number not in self.lanes.owned:
-                continue  # it was given up just now: the commit that was to hold this failed
+                continue  # given up just now: the commit that was to hold this failed
             if self._limits[neighbour].when_full is WhenFull.REJECT:
                 refusing.add(number)
             else:
@@ -222,7 +222,7 @@ def _ask(
 ) -> tuple[Mapping[str, bytes], Mapping[TopicPartition, int]]:
     """Return ids of outboxes, and where their partitions end.
 
-    The ids come first: where one is recreated meanwhile, its end is not taken for the former one's.
+    The ids come first: if one is recreated meanwhile, its end is not taken for the former one's.
     """
     ids = {name: info.topic_id for name, info in admin.describe(topics).items()}
     return ids, admin.ends(places)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 AWAKE_MS = 1_000
-"""Of a longer time between two turns the rest does not count: a worker stood still then, and who
-seems to have been silent it has not read yet. Spec: tree_layer 12 (c), K13, K19."""
+"""The most that counts of the time between two turns. In a longer gap the worker stood still, and
+has simply not yet read whoever seems silent. Spec: tree_layer 12 (c), K13, K19."""
 
 
 class Clock(Protocol):
@@ -23,21 +23,21 @@ class Clock(Protocol):
 
 
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A machine that slept has not stood still for the others: where the system knows, sleep counts."""
+"""A suspended machine has not stopped time for the others: where the system knows, sleep counts."""
 
 
 class BusyTime:
-    """How long a thread was not waiting: it ran, or was ready to and had no processor."""
+    """How long a thread was busy: it ran, or was ready to run but had no processor."""
 
     def __init__(self) -> None:
-        """Begin for the calling thread, which alone asks."""
+        """Begin for the calling thread; only that thread may ask."""
         try:
             self._file: int | None = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
         except OSError:
-            self._file = None  # a system that does not tell
+            self._file = None  # the system does not provide it
 
     def ms(self) -> int:
-        """Return that in ms, since some fixed moment."""
+        """Return the busy time in ms, since some fixed moment."""
         if self._file is None:
             return time.thread_time_ns() // 1_000_000
         ran, queued, *_ = os.pread(self._file, 100, 0).split()
@@ -58,26 +58,26 @@ class MonotonicClock:
 
 @dataclass(slots=True)
 class AwakeTime:
-    """The time in which a worker takes its turns: by that alone it may judge who is silent.
+    """The time in which a worker takes its turns: only by that may it judge who is silent.
 
     Attributes:
-        stood_still_ms: How much longer the worker has lived.
+        stood_still_ms: Time of the worker's life that did not count.
     """
 
     stood_still_ms: int = 0
     _turned_ms: int | None = None
 
     def at(self, now_ms: int, counted_ms: int = AWAKE_MS) -> int:
-        """Return the present moment by it.
+        """Return the present moment in this time.
 
         Args:
-            now_ms: By the clock; a moment that is past by now counts too.
-            counted_ms: How much counts at most of the time since the last turn.
+            now_ms: By the clock; an earlier moment is fine too.
+            counted_ms: How much of the time since the last turn counts at most.
         """
         turned_ms = now_ms if self._turned_ms is None else self._turned_ms
         if now_ms - turned_ms > counted_ms:
             self.stood_still_ms += now_ms - turned_ms - counted_ms
-        # Within a turn some ask by the moment in which it began, which may be long ago.
+        # Within a turn some callers pass the moment it began, which may be long ago.
         if self._turned_ms is None or now_ms > turned_ms:
             self._turned_ms = now_ms
         return now_ms - self.stood_still_ms

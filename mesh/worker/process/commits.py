@@ -1,4 +1,4 @@
-"""Commits wait for brokers beside the loop, each writer's for itself. Spec: K17."""
+"""Commits wait for brokers beside the loop, separately for each writer. Spec: K17."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Protocol
 from mesh.transport.port import Writer
 
 THREADS_MAX = 64
-"""Commits that wait side by side; a thread is made when one is needed."""
+"""Commits that wait side by side; threads are created on demand."""
 
 
 class Outcome(Protocol):
-    """What comes of a commit."""
+    """The outcome of a commit."""
 
     def done(self) -> bool:
         """Return whether it is known."""
@@ -27,20 +27,20 @@ class Outcome(Protocol):
         """
 
     def add_done_callback(self, call: Callable[[Any], object]) -> None:
-        """Have something called once it is known, by whoever learns of it."""
+        """Register a callback for when it is known; the thread that learns of it makes the call."""
 
 
 class Commits(Protocol):
-    """Has transactions committed."""
+    """Commits transactions."""
 
     def begin(self, commit: Callable[[], None]) -> Outcome | None:
-        """Begin a commit; return what comes of it, or None if it is through, and well."""
+        """Begin a commit; return its outcome, or None if it has already succeeded."""
 
     def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
-        """Wait for what was begun, so long at most."""
+        """Wait for commits that were begun, at most this long."""
 
     def close(self) -> None:
-        """Begin no more; who waits for one that is under way has to do so."""
+        """Begin no more; a caller that waits for one under way has to do so itself."""
 
 
 @dataclass(slots=True)
@@ -48,8 +48,8 @@ class Pending:
     """The commit that one writer has under way, if it has one.
 
     Attributes:
-        is_any: Whether one was begun that nobody has ended.
-        outcome: What to wait for; None if nothing, or it is through, and well.
+        is_any: Whether one was begun and has not been ended.
+        outcome: What to wait for; None if there is nothing, or it has already succeeded.
     """
 
     is_any: bool = False
@@ -65,7 +65,7 @@ class Pending:
         return self.outcome is None or self.outcome.done()
 
     def close(self, writer: Writer) -> None:
-        """Close a writer as soon as it is in use no more; nobody waits for that."""
+        """Close a writer as soon as it is no longer in use; nobody waits for that."""
         outcome, self.outcome, self.is_any = self.outcome, None, False
         if outcome is None:
             writer.close()
@@ -85,7 +85,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """What has come of a commit."""
+    """The outcome of a failed commit."""
 
     error: Exception
 
@@ -128,7 +128,7 @@ class ThreadedCommits:
         return self._threads.submit(commit)
 
     def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
-        """Wait for what was begun, so long at most."""
+        """Wait for commits that were begun, at most this long."""
         wait([one for one in begun if isinstance(one, Future)], within_s)
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """Secrets that change on disk: noticed, tried, and only then used. Spec: DESIGN 10.
 
-Files under a mount change whenever somebody rotates a secret. A worker that went on with the old
-one would be locked out at its next connection, so it makes new clients of the new content, lets
-them ask their brokers beside the loop, and hands them over once they were answered. What does not
-work is told and tried again; until then the old clients serve.
+Files under a mount change whenever somebody rotates a secret. A worker that kept the old one would
+be locked out at its next connection, so it creates new clients from the new content, lets them
+query their brokers beside the loop, and hands them over once they get answers. What does not work
+is reported and tried again; until then the old clients serve.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mesh.transport.port import KafkaCluster
 LOOK_MS = 2_000
 RETRY_MS = 20_000
 SHARE_MS = 18_000
-"""Workers of one node take a changed secret this long after each other."""
+"""Workers of one node take up a changed secret this long after each other."""
 
 SHARES = 3
-"""Then they start over: all of them have it within a minute."""
+"""Number of such shares before they start over: all workers have it within a minute."""
 
 Clients: TypeAlias = Mapping[str, KafkaCluster]
 Mark: TypeAlias = tuple[int, int, int]
@@ -37,12 +37,12 @@ log = structlog.get_logger()
 
 
 def turn_ms(host: str, node: str) -> int:
-    """Return how long after a change a worker waits, so that not all start again at once.
+    """Return how long a worker waits after a change, so that not all restart at once.
 
     Args:
-        host: Its machine or pod; a number at the end, as pods of a StatefulSet have it, is its
-            place among the workers of its node.
-        node: Whom it serves: workers of different nodes wait differently, too.
+        host: Its machine or pod; a number at the end, as in pods of a StatefulSet, is its place
+            among the workers of its node.
+        node: The node it serves: workers of different nodes wait differently, too.
     """
     number = re.search(r"-(\d+)$", host)
     place = int(number[1]) if number else 0
@@ -58,7 +58,7 @@ class Renewal:
         own: Kafka cluster of its node, which must answer the new clients.
         wait_ms: See `turn_ms`.
         now_ms: Clock.
-        make: Makes clients of what the files hold now.
+        make: Creates clients from what the files hold now.
     """
 
     files: Sequence[Path]
@@ -72,11 +72,11 @@ class Renewal:
     _trial: _Trial | None = None
 
     def __post_init__(self) -> None:
-        """Know how the files are now."""
+        """Record the present state of the files."""
         self._marks, self._looked_ms = self._look(), self.now_ms()
 
     def poll(self) -> Clients | None:
-        """Return new clients once there are any that work; asked once a turn, never waits."""
+        """Return new clients once there are any that work; call once a turn, never blocks."""
         if self._trial is not None:
             return self._ended(self._trial)
         now = self.now_ms()
@@ -106,7 +106,7 @@ class Renewal:
 
 
 def _mark(file: Path) -> Mark:
-    """Return what changes whenever a file, or what a link leads to, does."""
+    """Return a value that changes whenever a file, or the target of a link, does."""
     with suppress(OSError):
         found = file.stat()
         return found.st_ino, found.st_mtime_ns, found.st_size
@@ -114,7 +114,7 @@ def _mark(file: Path) -> Mark:
 
 
 class _Trial(threading.Thread):
-    """New clients that ask their brokers, in a thread of its own."""
+    """New clients that query their brokers, in a thread of its own."""
 
     def __init__(self, make: Callable[[], Clients], own: str) -> None:
         super().__init__(name="credentials", daemon=True)
@@ -125,7 +125,7 @@ class _Trial(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Make them and ask; those of neighbours may be away, but none may refuse."""
+        """Create and try them; a neighbour's brokers may be away, but none may refuse."""
         try:
             self.clients = self._make()
             for name, kafka in self.clients.items():

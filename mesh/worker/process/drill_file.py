@@ -1,4 +1,4 @@
-"""A drill as a worker process follows it: a file says what to pretend, and may change meanwhile."""
+"""A drill as a worker process follows it: a file says what to pretend, and may change any time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 def seen_file(drill_file: Path, pid: int) -> Path:
-    """Return where the worker of this process writes which drill is in force."""
+    """Return where the worker of this process records which drill is in force."""
     return drill_file.with_suffix(f".seen-{pid}")
 
 
@@ -25,9 +25,9 @@ class DrillFile:
     """Has one worker pretend what a file says.
 
     Args:
-        path: The file; one that is being written, or is not there, changes nothing.
-        node: Whom the worker serves.
-        names: Of its topics.
+        path: The file; while it is missing or half written, nothing changes.
+        node: The node that the worker serves.
+        names: Names of its topics.
     """
 
     def __init__(self, path: Path, node: str, names: TopicNames) -> None:
@@ -38,21 +38,21 @@ class DrillFile:
         self._wall_clock = WallClock()
 
     def begin(self, intake: Intake, now_ms: Callable[[], int]) -> Intake:
-        """Return what reads for a new worker, and may be told to be slow; at first nothing is."""
+        """Return an intake for a new worker that can be slowed down; at first nothing is slow."""
         self._drill = self._stamp = None
         chance = random.Random()  # noqa: S311 - decides which fetches of a drill are lost
         self._slow = SlowIntake(intake, now_ms, chance.random)
         return self._slow
 
     def follow(self, isolate: Callable[[Sequence[str]], None]) -> None:
-        """Look at the file, and do what it says if that is news.
+        """Check the file, and do what it says if that is new.
 
         Args:
-            isolate: Has the worker read nothing of these neighbours.
+            isolate: Stops the worker from reading these neighbours.
         """
         try:
             if (stamp := _stamp(self._path)) == self._stamp:
-                return  # each turn looks: to read it takes longer than much of what a turn does
+                return  # checked each turn: reading it costs more than much of a turn
             drill = read_drill(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return
@@ -70,6 +70,6 @@ class DrillFile:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """Return what is another one when a file has been written again or replaced."""
+    """Return a value that differs once a file has been rewritten or replaced."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size

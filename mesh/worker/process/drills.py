@@ -1,7 +1,7 @@
-"""Drills: what a worker is told to pretend, for tests and exercises on a real mesh.
+"""Drills: what a worker is made to pretend, for tests and exercises on a real mesh.
 
-A drill file says of which neighbours nothing is read, from which everything comes late, and how
-far the wall clock is off. Nothing of it changes what the worker decides or writes.
+A drill file names the neighbours that are not read, those from which everything arrives late, and
+how far the wall clock is off. None of it changes what the worker decides or writes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mesh.transport.port import Reader, Record, TopicPartition
 from mesh.worker.process.intake import Intake
 
 RETRY_MS = 100
-"""A fetch that is lost comes again after its delay, but not sooner."""
+"""A lost fetch is repeated after its delay, but not sooner than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowLink:
-    """How late everything of one neighbour comes.
+    """How late everything from one neighbour arrives.
 
     Attributes:
         neighbour: The other end.
         delay_ms: Of every fetch.
-        loss: Share of fetches that are lost and come again; records never disappear from Kafka.
+        loss: Share of fetches that are lost and repeated; records never disappear from Kafka.
     """
 
     neighbour: str
@@ -41,8 +41,8 @@ class Drill:
     """What one node is to pretend.
 
     Attributes:
-        cuts: Neighbours of which nothing is read.
-        slow: Neighbours of which everything comes late.
+        cuts: Neighbours that are not read.
+        slow: Neighbours from which everything arrives late.
         clock_s: How far the wall clock is off, in seconds.
     """
 
@@ -51,15 +51,15 @@ class Drill:
     clock_s: float = 0.0
 
     def written(self) -> str:
-        """Return the text of its file."""
+        """Return the drill as the text of its file."""
         return json.dumps(asdict(self))
 
 
 def read_drill(text: str) -> Drill:
-    """Return the drill of a file.
+    """Parse the text of a drill file.
 
     Raises:
-        ValueError: The text is no drill, or only part of one.
+        ValueError: The text is not a drill, or only part of one.
     """
     try:
         found = json.loads(text)
@@ -70,7 +70,7 @@ def read_drill(text: str) -> Drill:
 
 
 class SlowIntake:
-    """An intake whose records of some topics come late, in order per partition.
+    """An intake that delays the records of some topics, in order per partition.
 
     Args:
         inner: Where they come from.
@@ -89,13 +89,13 @@ class SlowIntake:
         self._held: dict[TopicPartition, deque[tuple[int, Record]]] = {}
 
     def slow(self, links: Sequence[SlowLink], node: str, names: TopicNames) -> None:
-        """Have everything that a node reads of exactly these neighbours come late from now on."""
+        """From now on delay everything that a node reads from exactly these neighbours."""
         self._slow = {topic: link for link in links for topic in _topics_of(link, node, names)}
 
     def read(self, timeout_s: float) -> Sequence[Record]:
         """Return records that are due."""
         if not (self._slow or self._held):
-            self.positions = self._inner.positions  # the last that was held may be forgotten
+            self.positions = self._inner.positions  # the last held record may be forgotten
             return self._inner.read(timeout_s)
         fetched = self._inner.read(self._patience(timeout_s))
         now = self._now_ms()
@@ -139,7 +139,7 @@ class SlowIntake:
         return found
 
     def _follow_positions(self) -> None:
-        """Update positions as far as records were returned: what is held has not come yet."""
+        """Update positions for the records returned: what is held back has not arrived yet."""
         inner = self._inner.positions
         if not self._held:
             self.positions = inner
@@ -160,7 +160,7 @@ class SlowIntake:
         self._inner.unwatch(place)
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Return nothing more that was fetched of these before now."""
+        """Stop returning what was fetched from these partitions before now."""
         self._inner.forget(places)
         for place in places:
             self._held.pop(place, None)
@@ -172,7 +172,7 @@ class SlowIntake:
 
 
 def _topics_of(link: SlowLink, node: str, names: TopicNames) -> Sequence[str]:
-    """Return what a node reads of a neighbour."""
+    """Return the topics that a node reads from a neighbour."""
     other = link.neighbour
     outboxes = [names.outbox(other, node, message_class) for message_class in MessageClass]
     control = [names.control(other), names.to_control(other, node)]
@@ -180,9 +180,9 @@ def _topics_of(link: SlowLink, node: str, names: TopicNames) -> Sequence[str]:
 
 
 class WallClock:
-    """Shifts what this process takes for the time of day.
+    """Shifts this process's notion of the time of day.
 
-    Only what Python code reads: the client library's own stamps and the system's stay true.
+    Only for what Python code reads: time stamps of the client library and the system stay true.
     """
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class WallClock:
         }
 
     def shift(self, seconds: float) -> None:
-        """Have the time of day be off by so much from now on; 0 sets it right."""
+        """Shift the time of day by this much from now on; 0 restores it."""
         now, now_ns = self._true["time"], self._true["time_ns"]
         off_ns = int(seconds * 1_000_000_000)
         time.time = lambda: now() + seconds

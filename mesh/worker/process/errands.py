@@ -1,9 +1,9 @@
-"""What takes long and is done beside the worker's loop, step by step: takings. Spec: K16.
+"""Long tasks that are done beside the worker's loop, step by step: takings. Spec: K16.
 
-To take a lane asks the brokers a dozen times, and nothing else of the node may stand still for it.
-So the steps of a taking run in a thread of their own; the loop looks in each turn whether they
-have ended, and every decision stays with it. The simulator has no threads: there a step is done
-in a turn of the worker, as many turns late as somebody draws.
+Taking a lane needs a dozen requests to the brokers, and nothing else in the node may stall for
+that. So the steps of a taking run in a thread of their own; the loop checks in each turn whether
+they have ended, and still makes every decision. The simulator has no threads: there a step is done
+in a turn of the worker, delayed by as many turns as its random draw says.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ LOOK_S = 0.01
 """How long a worker waits for records at most while an errand is under way."""
 
 LEAVE_S = 1.0
-"""How long who ends waits for errands that were called off: a step may be waiting for brokers."""
+"""How long `close` waits for errands that were called off: a step may be waiting for brokers."""
 
 
 class Closable(Protocol):
-    """What an errand brings."""
+    """The result of an errand."""
 
     def close(self) -> None:
-        """Release it: nobody wants it any more."""
+        """Release it: it is not needed any more."""
 
 
 T = TypeVar("T", bound=Closable)
 T_co = TypeVar("T_co", bound=Closable, covariant=True)
 
 Steps = Generator[None, None, T]
-"""What is to be done; between two steps it may be called off. Closed early, it leaves nothing."""
+"""What to do; it may be called off between two steps. Closed early, it leaves nothing behind."""
 
 
 class Errand(Protocol[T_co]):
-    """Something that is under way. One thread, the one that began it, uses it."""
+    """A task under way. Only the thread that began it uses it."""
 
     def has_ended(self) -> bool:
-        """Return whether it has ended; asked once a turn."""
+        """Return whether it has ended; call once a turn."""
 
     def result(self) -> T_co:
-        """Return what it brought, once it has ended.
+        """Return its result, once it has ended.
 
         Raises:
-            TransportError: What it ended with, as all else that its steps raise.
+            TransportError: It ended with that, or with any other exception that its steps raise.
         """
 
     def call_off(self) -> None:
-        """Let it end before its next step; what it brings is closed."""
+        """Let it end before its next step; its result is closed."""
 
     @property
     def is_off(self) -> bool:
-        """Whether it was called off: it has no result."""
+        """Whether it was called off: then it has no result."""
 
 
 class Errands(Protocol):
-    """What does errands beside the loop."""
+    """Performs errands beside the loop."""
 
     def begin(self, steps: Steps[T]) -> Errand[T]:
-        """Have the steps done, one after the other."""
+        """Start the steps, which run one after the other."""
 
     def close(self) -> None:
-        """Call all off, and wait a moment for their end."""
+        """Call all off, and wait a moment for them to end."""
 
 
 @dataclass(slots=True)
 class _Stepped(Generic[T]):
-    """An errand whose steps are done when somebody looks."""
+    """An errand whose steps are done when the caller checks on it."""
 
     steps: Steps[T]
     rest: Callable[[], int]
@@ -119,21 +119,21 @@ def _at_once() -> int:
 
 @dataclass(frozen=True, slots=True)
 class SteppedErrands:
-    """Does steps when somebody looks whether an errand has ended: for the simulator.
+    """Performs steps when the caller checks whether an errand has ended: for the simulator.
 
     Attributes:
-        rest: Draws how many looks find nothing before each step, and before the end shows;
-            without it all is done at the first look.
+        rest: Draws how many checks find nothing before each step, and before the end shows;
+            without it everything is done at the first check.
     """
 
     rest: Callable[[], int] = _at_once
 
     def begin(self, steps: Steps[T]) -> Errand[T]:
-        """Have the steps done, one after the other."""
+        """Prepare the steps; a check performs them."""
         return _Stepped(steps, self.rest)
 
     def close(self) -> None:
-        """Do nothing: nothing goes on while nobody looks."""
+        """Do nothing: nothing goes on between two checks."""
 
 
 class _Threaded(Generic[T]):
@@ -144,7 +144,7 @@ class _Threaded(Generic[T]):
         self._steps = steps
         self._brought: list[T] = []
         self._error: BaseException | None = None
-        # Decides who closes what was brought when it is called off in that very moment.
+        # Decides who closes the result when the errand is called off at that very moment.
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="errand", daemon=True)
@@ -188,22 +188,23 @@ class _Threaded(Generic[T]):
 
 
 class ThreadedErrands:
-    """Gives each errand a thread: they wait for brokers side by side, and nobody for them."""
+    """Gives each errand a thread: they wait for brokers side by side, and nobody waits for them."""
 
     def __init__(self) -> None:
         self._begun: list[_Threaded[Any]] = []
 
     def begin(self, steps: Steps[T]) -> Errand[T]:
-        """Have the steps done, one after the other."""
+        """Run the steps in a thread, one after the other."""
         errand = _Threaded(steps)
         self._begun = [one for one in self._begun if not one.has_ended()]
         self._begun.append(errand)
         return errand
 
     def close(self) -> None:
-        """Call off what is under way, and wait a moment for its end.
+        """Call off what is under way, and wait a moment for it to end.
 
-        What comes later closes what it brings by itself; whom it fenced takes the lane again.
+        A later result is closed by its own thread; a lane owner that it fenced takes the lane
+        again.
         """
         begun = [one for one in self._begun if not one.has_ended()]
         self._begun = []

@@ -22,7 +22,7 @@ _DEPTH = 3
 class Intake(Protocol):
     """Where a worker gets its records.
 
-    `positions` tells, for watched partitions, how far the records returned so far go.
+    `positions` says, for watched partitions, how far the records returned so far go.
     """
 
     positions: dict[TopicPartition, int]
@@ -40,9 +40,9 @@ class Intake(Protocol):
         """Stop that."""
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Discard what was fetched of these partitions before now; they are not assigned any more.
+        """Discard what was fetched from these partitions before now; they are no longer assigned.
 
-        What `positions` says of them holds no more either: they may be assigned again further back.
+        Their `positions` become invalid too: they may be assigned again further back.
         """
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class PolledIntake:
         self.positions.pop(place, None)
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Forget how far they were read: records never wait between a reader and the worker."""
+        """Forget how far they were read: no records wait between a reader and the worker."""
         for place in places:
             self.positions.pop(place, None)
 
@@ -92,12 +92,12 @@ class PolledIntake:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What a read returned, and positions after it.
+    """The result of a read, and the positions after it.
 
     Attributes:
-        kafka: Whose reader it was.
-        heeded: How many changes of its assignment the records know of.
-        records, positions: What came of it.
+        kafka: Kafka cluster of the reader.
+        heeded: How many changes of its assignment the read took into account.
+        records, positions: The result.
     """
 
     kafka: str
@@ -151,7 +151,7 @@ class ThreadedIntake:
             return
 
     def read(self, timeout_s: float) -> Sequence[Record]:
-        """Return the records of one fetch; raises what a reading thread died of."""
+        """Return the records of one fetch; raise what a reading thread died of."""
         try:
             fetched = (
                 self._fetched.get(timeout=timeout_s)
@@ -176,10 +176,10 @@ class ThreadedIntake:
         return since is not None and fetched.heeded < since.get(fetched.kafka, 0)
 
     def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Return nothing more that was fetched of these before now; they are not assigned now.
+        """Stop returning what was fetched from these partitions before; they are unassigned now.
 
-        Records that a reader found before it heeded this know of fewer changes than it was told
-        of so far. When its read began does not matter: one that waits may heed an assignment
+        Records that a reader found before it heeded this carry a lower number of changes than it
+        has been sent. When its read began does not matter: a waiting read may heed an assignment
         that comes after this, and what it finds then must not be lost.
         """
         now = {kafka: reader.noted for kafka, reader in self._readers.items()}
@@ -206,7 +206,7 @@ class ThreadedIntake:
 
 
 def by_partition(records: Sequence[Record]) -> Mapping[TopicPartition, Sequence[Record]]:
-    """Return records by partition, in order."""
+    """Return the records grouped by partition, in order."""
     data: dict[tuple[str, int], list[Record]] = {}
     group: list[Record] = []
     last_topic, last_partition = "", -1

@@ -11,20 +11,20 @@ from typing import TextIO, cast
 import structlog
 
 _UNWRITABLE = (OSError, ValueError)
-"""What a stream raises that is full or gone; ValueError where Python itself has closed it."""
+"""What a full or closed stream raises; ValueError where Python itself has closed it."""
 
 
 class _Output(io.TextIOBase):
-    """Standard error as logs are written to it: what cannot be written is lost, and ends nobody.
+    """Standard error as logs use it: what cannot be written is lost, and ends no process.
 
-    It may be closed, a pipe that nobody reads any more, or a file on a disk that is full.
+    It may be closed, a pipe that nobody reads any more, or a file on a full disk.
     """
 
     def __init__(self) -> None:
         self._stream = sys.stderr
 
     def isatty(self) -> bool:
-        """Return whether people look on."""
+        """Return whether output goes to a terminal."""
         with suppress(*_UNWRITABLE):
             return self._stream is not None and self._stream.isatty()
         return False
@@ -37,7 +37,7 @@ class _Output(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Have it on its way."""
+        """Flush the stream."""
         if self._stream is not None:
             with suppress(*_UNWRITABLE):
                 self._stream.flush()
@@ -47,7 +47,7 @@ def set_up_logs(*, level: int = logging.INFO) -> None:
     """Configure logging of the whole process."""
     output = cast(TextIO, _Output())
     rendering: list[structlog.typing.Processor] = (
-        # Without what variables held: payloads and secrets.
+        # Leave out the values of variables: they hold payloads and secrets.
         [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if output.isatty()
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -61,11 +61,11 @@ def set_up_logs(*, level: int = logging.INFO) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(output),
-        # Loggers of modules outlive this: those that were used must follow who sets up again. A
-        # line costs ten microseconds more, and there are few.
+        # Module loggers outlive this call, and those already used must follow a later set-up. That
+        # costs ten microseconds more per line, and there are few.
         cache_logger_on_first_use=False,
     )
-    # Lines of libraries come through the standard library's logging, warnings of Python too.
+    # Log lines of libraries, and Python's warnings, arrive through the standard logging.
     logging.captureWarnings(capture=True)
     handler = logging.StreamHandler(output)
     handler.setFormatter(

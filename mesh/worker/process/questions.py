@@ -1,7 +1,7 @@
-"""What is asked of Kafka clusters beside the loop: a question may wait for brokers, the loop never.
+"""Questions to Kafka clusters, asked beside the loop: they may wait for brokers, the loop never.
 
-Each question has a key and is under way once. Who asks again in a later turn gets the answer, once;
-what the answer is about stands in the answer, since the present may have moved on.
+Each question has a key and is under way once. Asking again in a later turn returns the answer,
+once; the answer itself says what it is about, since the present may have moved on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from mesh.worker.process.errands import Errand, Errands, Steps
 
 UNASKED_MS = 5_000
-"""How long a question stays that nobody asks for: longer than anybody rests who still wants it."""
+"""How long an unclaimed question stays: longer than any caller that still wants it rests."""
 
 A = TypeVar("A")
 
@@ -23,7 +23,7 @@ class _Answer(Generic[A]):
     said: A
 
     def close(self) -> None:
-        """Release nothing: an answer holds nothing."""
+        """Release nothing: an answer holds no resources."""
 
 
 def _asking(ask: Callable[[], A]) -> Steps[_Answer[A]]:
@@ -36,7 +36,7 @@ class Questions:
     """The questions of one worker.
 
     Attributes:
-        errands: Asks them.
+        errands: Run them.
     """
 
     errands: Errands
@@ -46,24 +46,24 @@ class Questions:
 
     @property
     def are_open(self) -> bool:
-        """Whether somebody waits for an answer."""
+        """Whether an answer is awaited."""
         return bool(self._open)
 
     def forget(self, *begin: Hashable) -> None:
-        """Take no answer to questions whose keys begin so: what they were asked for is gone."""
+        """Discard answers to questions whose keys begin this way: their purpose is gone."""
         for key in [one for one in self._open if isinstance(one, tuple)]:
             if key[: len(begin)] == begin:
                 self._open.pop(key).call_off()
 
     def is_open(self, *begin: Hashable) -> bool:
-        """Return whether a question is under way whose key begins so."""
+        """Return whether a question whose key begins this way is under way."""
         return any(isinstance(key, tuple) and key[: len(begin)] == begin for key in self._open)
 
     def drop_unasked(self, now_ms: int) -> None:
-        """Take no answer to what nobody has asked for since the last time; call it in each turn.
+        """Drop questions that nobody has repeated for a while; call it in each turn.
 
-        What it was asked for may have gone: a link, a lane, a change. Its answer would keep the
-        loop awake for good, and be taken for a new one by who asks the same much later.
+        Their purpose may be gone: a link, a lane, a change. The answer would keep the loop awake
+        forever, and be taken for a new one when the same question is asked much later.
         """
         if self._dropped_ms is not None and now_ms - self._dropped_ms < UNASKED_MS:
             return
@@ -73,10 +73,10 @@ class Questions:
         self._asked.clear()
 
     def answer(self, key: Hashable, ask: Callable[[], A]) -> A | None:
-        """Return the answer if there is one; else ask, unless that is under way, and return None.
+        """Return the answer if there is one; else ask, unless already under way, and return None.
 
         Raises:
-            TransportError: What asking ended with, as all else that it raises; once.
+            TransportError: Asking ended with that, or with any other exception; raised once.
         """
         self._asked[key] = None
         errand = self._open.get(key)

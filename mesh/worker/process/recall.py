@@ -1,7 +1,7 @@
-"""What the node's own topics say of it, fetched while nobody waits for it. Spec: K16.
+"""Reads what the node's own topics say about it, from a reader that is ready. Spec: K16.
 
-Who takes a lane must read its progress to the end before anything else, and a new client of Kafka
-needs half a second for its first record. So one reader stands ready from the worker's start.
+A worker that takes a lane must read its progress to the end before anything else, and a new Kafka
+client needs half a second for its first record. So one reader stands ready from the worker's start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 DEADLINE_MS = 20_000
-"""How long nothing may come: who may write there was fenced before, so nobody's end is awaited."""
+"""How long to wait without any record: writers were fenced before, so none holds up the end."""
 
 log = structlog.get_logger()
 
@@ -25,11 +25,11 @@ _ReadToEnd = Callable[[Sequence[TopicPartition]], Iterator[Record]]
 
 
 class Recall:
-    """Reads partitions of the node's own topics, each when it is asked for; threads may share it.
+    """Reads partitions of the node's own topics on request; threads may share it.
 
     Args:
         kafka: The node's own Kafka cluster.
-        places: What will be asked for, mostly.
+        places: The partitions that are mostly requested.
         now_ms: Clock for the deadline.
     """
 
@@ -46,7 +46,7 @@ class Recall:
     def records(self, place: TopicPartition) -> Sequence[Record]:
         """Return every committed record of a partition, up to its present high watermark.
 
-        It is not followed afterwards; asked again, it is read from the beginning.
+        It is not followed afterwards; on a new call it is read from the beginning.
 
         Raises:
             TransportUnavailableError: The end was not reached in time.
@@ -55,7 +55,7 @@ class Recall:
             return self._read(place, self._follower.catch_up)
 
     def decided(self, place: TopicPartition) -> Sequence[Record]:
-        """Return the committed records that no open transaction hides: nobody's end is awaited.
+        """Return the committed records before any open transaction: its end is not awaited.
 
         Raises:
             TransportUnavailableError: The end was not reached in time.
@@ -68,14 +68,14 @@ class Recall:
         try:
             self._keep(read_to_end([place]))
         except TransportStalledError:
-            # A reader was seen to find nothing more for good, after its only broker had been away.
+            # A reader has been seen to find nothing ever again after its only broker had been away.
             self._follower.close()
             self._follower = self._open()
             raise
         finally:
             self._follower.remove(place)
-            # A reader lets go of a partition when it is read next, which may never be: until then
-            # it would ask the broker for news of it, ten times a second.
+            # A reader drops a partition only at its next read, which may never come: until then it
+            # would poll the broker for it, ten times a second.
             self._keep(self._follower.fetched())
             found = self._early.pop(place, [])
         return found
@@ -94,10 +94,10 @@ class Recall:
 
 
 def read_progress(records: Sequence[Record]) -> ProgressLog:
-    """Return what can be read of a partition of `progress`; what strangers wrote there is logged.
+    """Return what is readable in a partition of `progress`; records of strangers are logged.
 
     Raises:
-        TransportUnreadableError: A record hides where its lane stood.
+        TransportUnreadableError: A record hides the position of its lane.
     """
     kept = fold_progress(records)
     for record, fault in kept.strays:

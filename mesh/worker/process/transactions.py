@@ -1,4 +1,4 @@
-"""What was decided goes to a Kafka cluster, one transaction at a time. Spec: K12, K17."""
+"""Writes decisions to a Kafka cluster, one transaction at a time. Spec: K12, K17."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Transactions:
     _is_begun: bool = False
 
     def write(self, rows: Rows) -> None:
-        """Hand over what is to be written by now, unless the transaction before is committed.
+        """Hand over what is to be written, unless the previous transaction is still committing.
 
         Raises:
             TransportError: No transaction can be begun.
@@ -57,7 +57,7 @@ def transact(writer: Writer, rows: Rows) -> None:
 
 
 def write_rows(writer: Writer, rows: Rows) -> None:
-    """Hand over what is to be written; nothing of it is left then."""
+    """Hand over rows to be written, and clear them."""
     for (topic, partition), some in rows.items():
         writer.produce_all(topic, partition, some)
     rows.clear()

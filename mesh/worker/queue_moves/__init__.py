@@ -1,1 +1,1 @@
-"""Messages of queues are moved to where somebody consumes."""
+"""Moves messages of queues to where somebody consumes them."""

@@ -1,7 +1,7 @@
-"""Which of a node's queues have consumers, and where what waits here is to go. DESIGN 6.
+"""Which of a node's queues have consumers, and where the messages waiting here go. DESIGN 6.
 
-Consumers are the members of a queue's group that are not the mesh's own. Kafka is asked beside the
-loop.
+Consumers are the members of a queue's group that are not the mesh's own. Kafka is queried beside
+the loop.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from mesh.transport.port import Admin, KafkaCluster, Passed, TopicPartition
 from mesh.worker.lanes.owned import Lanes
 
 LOOK_MS = 1_000
-"""How often groups are asked for their members."""
+"""How often to query the members of groups."""
 
 GRACE_MS = 5_000
-"""How long nobody must consume here before messages leave: a consumer may start over."""
+"""How long a queue must have no consumer here before messages leave: one may be restarting."""
 
 RETRY_MS = 5_000
-"""How long nothing is asked after Kafka did not answer."""
+"""How long to query nothing after Kafka did not answer."""
 
 NOWHERE = Passed(0)
-"""Where a group stands that has committed nothing."""
+"""Position of a group that has committed nothing."""
 
 log = structlog.get_logger()
 
@@ -46,13 +46,13 @@ class SeenQueue:
     """A queue of this node from which messages may move on.
 
     Attributes:
-        part: What the node is for it.
-        is_member: Whether it has the queue, or has left it with messages in it.
+        part: The node's role for it.
+        is_member: Whether the node has the queue, or has left it with messages in it.
         consumers: Clients that consume it here.
-        consumed_ms: When there were some last, or the queue was first seen.
+        consumed_ms: When there last were any, or the queue was first seen.
         target: The member that gets what waits here, or None.
-        room: How much that one could take in; None is without end.
-        version: Of what it said.
+        room: How much that member could take in; None means unlimited.
+        version: Version of the demand it published.
     """
 
     part: Part
@@ -66,15 +66,15 @@ class SeenQueue:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a look asks of Kafka.
+    """What a look asks Kafka.
 
     Attributes:
-        parts: Queues that the node has, and what it is for them.
-        theirs: Queues that only others have; it may have left one with messages in it.
-        unknown: Those of them of which it is not known whether they have a topic here.
+        parts: Queues that the node has, and its role for them.
+        theirs: Queues that only others have; the node may have left one with messages in it.
+        unknown: Those of them that may or may not have a topic here.
         topics: Topic and group of each queue.
         partitions: How many a queue has.
-        ends_written: How far outboxes must be read before all that movers wrote there is.
+        ends_written: How far outboxes must be read until all that movers wrote there is read.
     """
 
     parts: Mapping[str, Part]
@@ -87,15 +87,15 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What Kafka says of queues.
+    """Kafka's answer about queues.
 
     Attributes:
-        has_topic: Whether they have a topic here, of those of which that was unknown.
+        has_topic: Whether queues have a topic here, for those where that was unknown.
         consumers: Clients that consume them here.
-        waiting: Records that their groups are not done with, markers of Kafka included.
-        topic_ids: What the outboxes are that movers have written.
+        waiting: Records that their groups are not done with, including Kafka's markers.
+        topic_ids: Ids of the outboxes that movers have written.
         ends: Where their partitions end.
-        ends_written: How far they were to be read when that was asked for.
+        ends_written: How far they were to be read when the request was sent.
     """
 
     has_topic: Mapping[str, bool]
@@ -111,7 +111,7 @@ class Consumers:
     """Looks for consumers of a node's queues.
 
     Attributes:
-        topology, node: Whose.
+        topology, node: The mesh, and the node.
         home: The node's own Kafka cluster.
         lanes: What this worker owns.
         seen: Queues of this node from which messages may move on.
@@ -129,17 +129,17 @@ class Consumers:
     _asked: _Question | None = None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Go by another topology, from the next look on."""
+        """Switch to another topology, from the next look on."""
         self.topology = relinked.topology
         self._looked_ms = now_ms - LOOK_MS
 
     def look(
         self, ends_written: Callable[[], Mapping[TopicPartition, int]], now_ms: int
     ) -> Told | None:
-        """Ask who consumes and how much waits, if it is time; return what is known by now.
+        """Ask who consumes and how much waits, when it is time; return what is known by now.
 
         Args:
-            ends_written: How far outboxes must be read before all that movers wrote there is.
+            ends_written: How far outboxes must be read until all that movers wrote there is read.
             now_ms: The present moment.
         """
         if self._asked is None:
@@ -226,7 +226,7 @@ class Consumers:
         seen.version = (0, 0) if demand is None else demand.version
 
     def tell(self, *, leads: bool) -> Iterator[Input]:
-        """Yield what the node is to publish about its queues; nothing if somebody else leads."""
+        """Yield what the node publishes about its queues; nothing if another worker leads."""
         rooms = (
             {queue: self._room(queue, seen) for queue, seen in self.seen.items() if seen.is_member}
             if leads
@@ -243,7 +243,7 @@ class Consumers:
 
 
 def _ask(admin: Admin, asked: _Question) -> Told:
-    """Ask brokers of all queues at once: which exist, who consumes, and how much waits."""
+    """Query all queues at once: which exist, who consumes, and how much waits."""
     known = admin.describe([asked.topics[queue] for queue in asked.unknown])
     has_topic = {queue: asked.topics[queue] in known for queue in asked.unknown}
     topics = {one: topic for one, topic in asked.topics.items() if has_topic.get(one, True)}
@@ -255,7 +255,7 @@ def _ask(admin: Admin, asked: _Question) -> Told:
     passed: dict[TopicPartition, Passed] = {}
     for queue, topic in topics.items():
         passed |= admin.passed(topic, places[queue])
-    # A queue of which a partition has no leader keeps nobody from moving the others.
+    # A queue with a leaderless partition does not stop the others from being moved.
     starts, _ = answers_so_far(partial(admin.starts, every))
     ends, _ = answers_so_far(partial(admin.stable_ends, every))
     waiting = {
@@ -276,7 +276,7 @@ def _ask(admin: Admin, asked: _Question) -> Told:
 
 
 def _waiting(passed: Passed, start: int, end: int) -> int:
-    """Return how much of a partition is not done: consumers acknowledge one by one."""
+    """Return how much of a partition is not done: consumers acknowledge individually."""
     begin = max(passed.offset, start)
     # A log that has lost its end may end before what its group has passed.
     return max(0, end - begin - Share.parse(passed.offset, passed.remark).done_from(begin))

@@ -1,4 +1,4 @@
-"""A mover joins a queue's group, once nobody before it can write any more. Spec: R3, K16."""
+"""A mover joins a queue's group, once no predecessor can write any more. Spec: R3, K16."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class OpenedMover:
-    """What a mover needs, opened; nothing of it if the queue has no topic yet.
+    """The resources of a mover; empty if the queue has no topic yet.
 
     Attributes:
         topic_id: Of the endpoint's topic.
         consumer: A member of its group.
         writer: Writes its transactions.
-        sent: What movers of this lane have sent of the topic last, over each link.
+        sent: The last positions that movers of this lane sent from the topic, over each link.
     """
 
     topic_id: bytes = b""
@@ -47,7 +47,7 @@ class OpenedMover:
         return Mover(lane, queue, self.consumer, self.writer, self.topic_id, sent)
 
     def close(self) -> None:
-        """Leave the group: nobody wants it any more."""
+        """Leave the group: the mover is not needed any more."""
         if self.consumer is not None:
             self.consumer.close()
         if self.writer is not None:
@@ -57,12 +57,12 @@ class OpenedMover:
 def open_mover(home: KafkaCluster, recall: Recall, lane: Lane, queue: str) -> Steps[OpenedMover]:
     """Join a queue's group, step by step.
 
-    The lane's second writer is opened once before the progress is read: what a predecessor
-    has left open there would end nowhere. After it, and the mover's own, nothing of what is
-    read can change any more. Spec: R3, K16.
+    The lane's second writer is opened once before the progress is read: otherwise a transaction
+    that a predecessor left open there would never end. After it and the mover's own writer are
+    open, nothing that is read can change any more. Spec: R3, K16.
 
     Raises:
-        TransportError: It cannot be done now.
+        TransportError: That is not possible now.
     """
     names, node, number = lane.names, lane.node, lane.number
     topic = names.endpoint(node, queue)
@@ -97,16 +97,17 @@ def _open(
 
 
 def _sent_before(records: Sequence[Record], topic_id: bytes) -> Sequence[Sent]:
-    """Return what movers of a lane have sent of a topic so far, by its progress."""
+    """Return what movers of a lane have sent from a topic so far, by its progress."""
     facts = read_progress(records).facts.values()
     return [one for one in facts if isinstance(one, Sent) and one.source.topic_id == topic_id]
 
 
 def _on_links_of_now(lane: Lane, sent: Sequence[Sent]) -> ChainEnds:
-    """Return how far chains have come over the links that there are.
+    """Return how far the chains over the existing links have come.
 
-    One that a change has made since begins anew: its reader may be another node of the same name,
-    which has read nothing. It would ask for what was moved to its predecessor. Spec: K11, K28.
+    Over a link that a change has since recreated the chain starts over: its reader may be another
+    node of the same name that has read nothing, and would request what was moved to its
+    predecessor. Spec: K11, K28.
     """
     numbers = lane.ages.numbers
     return {

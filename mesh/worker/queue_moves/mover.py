@@ -1,9 +1,9 @@
 """Messages of a queue move on to another member, where somebody consumes them. Spec: DESIGN 6.
 
 A mover is a consumer of its own node's queue, in the queue's group like any other, so that no
-message is given to two. What it is given it sends to the other member as an addressed copy; the
-copies, the group's offsets and the chain are one transaction. Killed at any moment, nothing is
-lost or doubled: the group's offsets are where the next one goes on.
+message is given to two. It sends what it is given to the other member as an addressed copy; the
+copies, the group's offsets and the chain are one transaction. If it is killed, nothing is lost or
+duplicated: the next one continues at the group's offsets.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from mesh.worker.process.transactions import write_rows
 from mesh.worker.queue_moves.moving import ChainEnds, Moving
 
 CHUNK = 500
-"""Messages that are moved in one transaction at most."""
+"""Maximum number of messages moved in one transaction."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class GivenPart:
-    """A partition of the queue that the group has given to this mover.
+    """A partition of the queue that the group has assigned to this mover.
 
     Attributes:
-        taken: What the group said when it was taken: another object is another taking.
+        taken: The group's state when it was taken: another object means another taking.
         share: What consumers remember of it.
         end: First offset that was not moved yet.
-        is_known: Whether what is read of it is known to be of the topic that this mover moves.
-        former: What they remembered where it was read before; what comes there now may be that.
-        staying: Offsets of messages that may not go where the others go: they are open still.
+        is_known: Whether its records are proven to be of the topic that this mover moves.
+        former: What consumers remembered when it was last read; its records may come again.
+        staying: Offsets of open messages that may not go where the others go.
     """
 
     taken: Passed
@@ -49,17 +49,17 @@ class GivenPart:
     staying: dict[int, None] = field(default_factory=dict)
 
     def has_room(self, offset: int) -> bool:
-        """Return whether a message may go before those that stay, as far as a group remembers."""
+        """Return whether a message may overtake those that stay, within what a group remembers."""
         return not self.staying or self.share.has_room(offset)
 
     def know(self) -> None:
-        """Take note that it is of that very topic, which has lost its end if it is read again."""
+        """Note that it is of that very topic; if it is read again, the topic has lost its end."""
         self.is_known = True
         self.share, self.former = self.former or self.share, None
         self.end = max(self.end, self.share.base)
 
     def meet(self, record: Record) -> bool:
-        """Take note of a record that is moved next; return whether nobody is done with it."""
+        """Note the record that is moved next; return whether it is still open for everyone."""
         offset = record.offset()
         if self.share.meet(offset, record.leader_epoch()):
             self.end = min(self.end, offset)
@@ -69,20 +69,21 @@ class GivenPart:
 
 @dataclass(slots=True)
 class Mover:
-    """Moves what its lane is given of one queue. One transaction at a time.
+    """Moves the messages that its lane is given from one queue. One transaction at a time.
 
-    Its frames leave in partitions that its lane writes, so each has one lane as its writer.
+    Its frames leave in partitions that its lane writes, so each partition has a single writing
+    lane.
 
     Attributes:
-        lane: Whose.
+        lane: Its lane.
         queue: Name of the endpoint.
         consumer: Its membership of the queue's group.
         writer: Writes its transactions.
         topic_id: Of the endpoint's topic.
         sent: Last position sent, per outbox partition and partition of the endpoint. Spec: K11.
-        ends_written: How far its outbox partitions must be read before all that it wrote there is.
+        ends_written: How far its outbox partitions must be read until all that it wrote is read.
         pending: The commit under way.
-        kept_from: Address of the member to which messages that stay may not go.
+        kept_from: Address of the member to which messages that stay must not go.
     """
 
     lane: Lane
@@ -99,18 +100,18 @@ class Mover:
     _early: list[Record] = field(default_factory=list)
 
     def rest(self) -> None:
-        """Take nothing more, and stay a member."""
+        """Take nothing more, but stay a member."""
         self.consumer.pause(list(self.consumer.owned()))
-        # What was given just now is not paused yet: it is moved first when this goes on.
-        given = self._read(1)  # which may take away what was given before
+        # What was given just now is not paused yet: it is moved first when the mover continues.
+        given = self._read(1)  # this may take away what was given before
         self._early += given
 
     @property
     def doubted(self) -> Sequence[GivenPart]:
-        """Partitions of which messages wait, since nobody knows yet of which topic they are.
+        """Partitions whose messages wait because their topic is not proven yet.
 
-        Kafka is read by name, and the topic may have been recreated: sent as the former one's,
-        they would be taken for repeats.
+        Kafka is read by topic name, and the topic may have been recreated: sent under the former
+        topic's identity, they would be taken for repeats.
         """
         if all(part.is_known for part in self._parts.values()):
             return ()
@@ -119,7 +120,7 @@ class Mover:
 
     @property
     def keeps_some(self) -> bool:
-        """Whether it was given messages that may not go, which others here may consume."""
+        """Whether it holds messages that may not go, which others here may consume."""
         return any(part.staying for part in self._parts.values())
 
     def begin_to_move(
@@ -130,15 +131,15 @@ class Mover:
         commits: Commits,
         may_go: Callable[[Record], bool],
     ) -> None:
-        """Begin to send up to so many messages to a member, if there are any, and none is doubted.
+        """Begin to send up to so many messages to a member, if there are any and none is doubted.
 
         Args:
             link: The link on the way.
             address: The member's.
-            most: How many; more than none.
+            most: Maximum number of messages; at least one.
             commits: Commits beside the loop.
-            may_go: Says which messages may go there; others stay, and no others overtake them by
-                more than a group remembers.
+            may_go: Says which messages may go there; others stay, and are overtaken by no more than
+                a group remembers.
 
         Raises:
             TransportError: Nothing was moved; close it.
@@ -146,12 +147,12 @@ class Mover:
         most = min(most, CHUNK)
         at_hand = sum(map(self._has_room, self._early))
         if not self.doubted and at_hand < most:
-            # Where a message without room was read, the next offset may be of none and have room.
+            # After a message without room the next offset may belong to none, and have room.
             full = {place_of(one) for one in self._early if not self._has_room(one)}
             self.consumer.pause(
                 [at for at, one in self._parts.items() if at in full or not one.has_room(one.end)]
             )
-            given = self._read(most - at_hand)  # which may take some of the early ones
+            given = self._read(most - at_hand)  # this may take away some of the earlier ones
             self._early = [*self._early, *given]
         if not self._early or self.doubted:
             return
@@ -186,7 +187,7 @@ class Mover:
         self.pending.begin(commits, moving_on)
 
     def end_move(self) -> int:
-        """Wait for what was begun; return how many messages were sent.
+        """Wait for the move under way; return how many messages were sent.
 
         Raises:
             TransportError: Nothing was moved; close it.
@@ -196,13 +197,13 @@ class Mover:
         if moving is None:
             return 0
         self.sent = moving.sent
-        # A neighbour that asks what has become of them is told by the lane. Spec: K11.
+        # If a neighbour asks what has become of them, the lane answers. Spec: K11.
         self.lane.hear_movers(moving.sent)
         self.ends_written |= moving.ends_written
         return sum(moving.counts.values())
 
     def _read(self, most: int) -> list[Record]:
-        """Read, and follow what the group gives and takes."""
+        """Read, and follow the group's assignments and revocations."""
         records = self.consumer.read(0.0, most)
         owned = self.consumer.owned()
         former: dict[TopicPartition, Share] = {}
@@ -218,7 +219,7 @@ class Mover:
         return list(records)
 
     def _pass(self, records: Sequence[Record]) -> Mapping[TopicPartition, Passed]:
-        """Return how far the transaction is to move the group: behind these records."""
+        """Return how far the transaction moves the group: past these records."""
         for record in records:
             part, offset = self._part_of(record), record.offset()
             part.end = max(part.end, offset + 1)

@@ -1,7 +1,7 @@
 """Messages of queues that nobody consumes here move to where somebody does. DESIGN 6.
 
-Who leads the node says with the heartbeat how much its consumers could still take in; who has
-messages that nobody here consumes moves them there, each lane for itself. Groups are joined and
+The node's leader publishes with the heartbeat how much its consumers could still take in; a node
+with messages that nobody consumes there moves them, each lane for itself. Groups are joined and
 left beside the loop.
 """
 
@@ -37,11 +37,11 @@ RETRY_MS = 5_000
 """How long a mover that failed rests."""
 
 KEPT_MAX_MS = 320_000
-"""How long at most consumers of a node are left alone with what may not go elsewhere."""
+"""How long a node's consumers are left alone at most with what may not go elsewhere."""
 
 REST_MS = 3_000
-"""How long a mover that has nothing to send stays in its group: what it is given rests with it,
-and somebody else may consume it. Demands come once a second."""
+"""How long a mover with nothing to send stays in its group: what it is given rests with it,
+although somebody else might consume it. Demands arrive once a second."""
 
 _CLASSES = (MessageClass.GUARANTEED, MessageClass.DIRECT)
 
@@ -50,10 +50,10 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Movers:
-    """Looks for consumers, and moves messages, of the lanes that this worker owns.
+    """Looks for consumers, and moves messages, for the lanes that this worker owns.
 
     Attributes:
-        topology, node: Whose.
+        topology, node: The mesh, and the node.
         home: The node's own Kafka cluster.
         lanes: What this worker owns.
     """
@@ -83,7 +83,7 @@ class Movers:
 
     @property
     def is_opening(self) -> bool:
-        """Whether it has the second writer of a lane just now."""
+        """Whether it has a lane's second writer just now."""
         return self._opening is not None
 
     @property
@@ -94,26 +94,26 @@ class Movers:
 
     @property
     def is_writing(self) -> bool:
-        """Whether a commit is under way, be it of a mover that has left its group since."""
+        """Whether a commit is under way, even of a mover that has since left its group."""
         are_left = any(not one.done() for one in self._left_behind)
         return are_left or any(not one.pending.is_through for one in self._movers.values())
 
     @property
     def members(self) -> Sequence[Consumer]:
-        """The memberships of groups of queues that it has just now, or is giving up."""
+        """The memberships of queues' groups that it has, or is giving up."""
         leaving = [mover for _, mover in self._leaving]
         return [one.consumer for one in [*self._movers.values(), *leaving]]
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Go by another topology, from the next look on.
+        """Switch to another topology, from the next look on.
 
-        Over links that are others now chains begin anew, so movers join again; and a node that
-        comes back under a name may count what it demands anew.
+        Over links that have been recreated chains start over, so movers join again; and a node that
+        comes back under its name may number its demands from the start.
         """
         self.topology, self._near = relinked.topology, Nearness(relinked.topology, self.node)
         self._consumers.relink(relinked, now_ms)
         self._left = {key: one for key, one in self._left.items() if one[0] in self.topology.nodes}
-        # What may go where is another question now, too.
+        # Which messages may go where has changed, too.
         for key in [key for key, one in self._movers.items() if relinked.added or one.keeps_some]:
             self._leave(key)
 
@@ -125,13 +125,13 @@ class Movers:
         leads: bool,
         may_open: bool,
     ) -> Iterator[Input]:
-        """Look again if it is time, and move some; yield what the node is to publish.
+        """Look again when it is time, and move some; yield what the node is to publish.
 
         Args:
             link_states: What neighbours have read of this node.
             now_ms: The present moment.
-            leads: Whether this worker tells of the node.
-            may_open: Whether nobody has the second writer of a lane just now.
+            leads: Whether this worker publishes for the node.
+            may_open: Whether a lane's second writer is free just now.
         """
         if not self.lanes.machine.has_routed:
             return
@@ -150,18 +150,18 @@ class Movers:
                     self._move(lane, queue, seen, link_states, now_ms, may_open=may_open)
 
     def close(self) -> None:
-        """Leave the groups; whoever takes the lanes goes on."""
+        """Leave the groups; the next owner of the lanes continues."""
         if self._opening is not None:
             self._opening[2].call_off()
             self._opening = None
-        # Whoever looks after leaving may have been called off before it began.
+        # The errand that leaves a group may have been called off before it began.
         for one in [*self._movers.values(), *(mover for _, mover in self._leaving)]:
             one.close()
         self._movers.clear()
         self._leaving.clear()
 
     def _written(self) -> Mapping[TopicPartition, int]:
-        """Return how far outboxes must be read before all that movers wrote there is."""
+        """Return how far outboxes must be read until all that movers wrote there is read."""
         ends_written: dict[TopicPartition, int] = {}
         movers = [one.ends_written for one in self._movers.values()]
         for written in [*movers, *self._ends_written.values()]:
@@ -170,7 +170,7 @@ class Movers:
         return ends_written
 
     def _forget(self, told: Told) -> None:
-        """Know nothing more of queues that are gone, and of what is gone from outboxes."""
+        """Forget queues that are gone, and what outboxes have lost."""
         rests = (self._rests_until_ms, self._kept, self._moved_ms)
         for known in (self._left, self._ends_written, *rests):
             for key in [key for key in known if key[1] not in self._consumers.seen]:
@@ -182,7 +182,7 @@ class Movers:
         self._outbox_ids = told.topic_ids
 
     def _leave(self, key: tuple[int, str]) -> None:
-        """Have a mover leave its group, which may wait for who looks after that."""
+        """Have a mover leave its group; an errand may have to do that."""
         if self._doubted.pop(key, None) is not None:
             self.lanes.sources.questions.forget("moved", *key)
         mover = self._movers.pop(key)
@@ -194,8 +194,8 @@ class Movers:
     def _leave_what_stays(self, key: tuple[int, str], now_ms: int) -> None:
         """Have a mover leave what may not go to others who consume here, each time for longer.
 
-        Each joining takes from them what they have at hand: who needs longer for a message than the
-        mover is away would be given it again and again.
+        Each joining takes from them what they have at hand: a consumer that needs longer for a
+        message than the mover is away would be given it again and again.
         """
         times = self._kept[key] = self._kept.get(key, 0) + 1
         self._rests_until_ms[key] = now_ms + min(KEPT_MAX_MS, RETRY_MS << min(times - 1, 10))
@@ -226,12 +226,11 @@ class Movers:
     ) -> None:
         """Have one lane send on what waits for its queue, as much as link and target take now.
 
-        The batch before must be committed first, and while sources hold nothing is sent. Which
-        member gets it was decided before (`seen.target`); here it is decided whether something goes
-        now.
+        The previous batch must be committed first, and nothing is sent while sources hold. The
+        target member was chosen before (`seen.target`); this decides whether something goes now.
 
         Args:
-            lane: Whose share of the queue it is.
+            lane: The lane; it moves its share of the queue.
             queue: Its name.
             seen: What is known of the queue, and where its messages are to go.
             link_states: How each link is.
@@ -248,7 +247,7 @@ class Movers:
                 if not mover.pending.is_through:
                     return
                 self._end_move(key, mover)
-            # What is sent while sources hold is on its way still when its walk changes. K28
+            # What is sent while sources hold would still be on its way when its walk changes. K28
             is_held = self.lanes.sources.gate.holding
             link = None if is_held else self._link_to(target, lane)
             most = self._may_send(key, seen, link, link_states) if link is not None else 0
@@ -283,12 +282,12 @@ class Movers:
         return self._near.is_open(node, subject, MessageClass.GUARANTEED)
 
     def _prove(self, key: tuple[int, str], mover: Mover) -> bool:
-        """Return whether what a mover has read is of the topic that it moves; else ask.
+        """Return whether a mover's records are proven to be of its topic; ask brokers if not.
 
-        No id comes twice: so a look that begins after the fetch proves it.
+        Ids are never reused, so a look that begins after the fetch is proof.
 
         Raises:
-            TransportError: It is of another topic, or brokers do not tell: close the mover.
+            TransportError: It is of another topic, or brokers do not answer: close the mover.
         """
         if not (doubted := mover.doubted):
             return True
@@ -306,7 +305,7 @@ class Movers:
         return not mover.doubted
 
     def _end_move(self, key: tuple[int, str], mover: Mover) -> None:
-        """Record what is moved: so much less may be sent."""
+        """Record what has been moved: that much less may be sent."""
         name, version, left = self._left[key]
         self._left[key] = (name, version, left - mover.end_move())
 
@@ -318,7 +317,7 @@ class Movers:
             self._take_opened(now_ms)
 
     def _take_opened(self, now_ms: int) -> None:
-        """Let a mover begin that has joined its group by now."""
+        """Start a mover that has joined its group by now."""
         if self._opening is None or not self._opening[2].has_ended():
             return
         (key, lane, errand), self._opening = self._opening, None
@@ -338,7 +337,7 @@ class Movers:
             self._close(mover)
 
     def _rest(self, key: tuple[int, str], mover: Mover, now_ms: int) -> None:
-        """Have a mover take nothing more; after a while it leaves, and comes back for work."""
+        """Have a mover take nothing more; after a while it leaves until there is work again."""
         if now_ms - self._moved_ms.get(key, now_ms) < REST_MS:
             mover.rest()
         else:
@@ -347,8 +346,8 @@ class Movers:
     def _link_to(self, target: Attraction, lane: Lane) -> LocalLink | None:
         """Return the link on the way to a member; None if messages cannot go there just now.
 
-        A member that is down, at whatever distance, is no target: direct messages would not go
-        there. What has no need to wait there stays where somebody may consume it.
+        A member that is down, however far away, is no target: direct messages would not go there
+        either. Messages that need not wait there stay where somebody may consume them.
         """
         route, live = (lane.router.route(target.address, PUBLISHED_HERE, one) for one in _CLASSES)
         if len(route.neighbours) != 1 or tuple(live.neighbours) != tuple(route.neighbours):
@@ -369,8 +368,8 @@ class Movers:
     ) -> int:
         """Return how many messages a mover may send now: its share of what the target demands.
 
-        A newer demand counts only once all that was sent by the one before has been read by the
-        neighbour: so no more than two of them are ever under way.
+        A newer demand counts only once the neighbour has read everything sent for the previous one:
+        so at most two of them are ever under way.
         """
         name = "" if seen.target is None else seen.target.node
         share = CHUNK
@@ -404,11 +403,11 @@ class Movers:
 
 
 def _not_lost(ends_written: Mapping[TopicPartition, int], told: Told) -> dict[TopicPartition, int]:
-    """Return how far outboxes must be read still: what one has lost is waited for no longer."""
+    """Return how far outboxes must still be read: what one has lost is not waited for."""
     return {
         at: end
         for at, end in ends_written.items()
-        # What was written since may be beyond what was asked for.
+        # What was written since may lie beyond the requested end.
         if end > told.ends_written.get(at, -1) or told.ends.get(at, 0) >= end
     }
 

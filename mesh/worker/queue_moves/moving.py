@@ -1,4 +1,4 @@
-"""What is written of messages of a queue so that they come to a member elsewhere. Spec: K11."""
+"""What is written to move a queue's messages to a member elsewhere. Spec: K11."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from mesh.wire.state import encode_ledger
 from mesh.worker.lanes.second_writer import second_partition_of
 
 MOVED_ROOM = 4_000
-"""What moving adds to a message at most."""
+"""What moving adds to the size of a message at most."""
 
 log = structlog.get_logger()
 
@@ -51,16 +51,16 @@ class Moving:
     """What a mover has decided to move, in one transaction.
 
     Attributes:
-        lane, queue: Whose.
+        lane, queue: The mover's.
         topic_id: Of the endpoint's topic.
         link: On the way to the member.
         address: The member's.
         before: Last position sent until now.
-        sent: The same then.
+        sent: Last position sent after this.
         rows: What is to be written.
         written: Outbox partitions among that.
         counts: Messages by class.
-        ends_written: Offset behind the last copy, per outbox partition, as far as that is known.
+        ends_written: Offset after the last copy, per outbox partition, as far as it is known.
     """
 
     lane: Lane
@@ -76,13 +76,13 @@ class Moving:
     ends_written: dict[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin where movers of the lane are."""
+        """Begin where movers of the lane left off."""
         self.sent = dict(self.before)
 
     def decide(self, record: Record) -> None:
-        """Decide what is written for a message: its copy, or a dead letter if it is not a message.
+        """Decide what to write for a message: its copy, or a dead letter if it is not a message.
 
-        A stranger may have written it, in the form of a delivery too.
+        A stranger may have written it, even in the form of a delivery.
         """
         headers = headers_of(record)
         try:
@@ -101,8 +101,8 @@ class Moving:
         )
         offset = record.offset()
         previous = self.sent.get((outbox, of), NONE_OFFSET)
-        # Where the log has lost its end it may stand where another stood that has moved, and who
-        # saw that may be gone. No two records have one offset and one leader. Spec: K11.
+        # If the log has lost its end, this may stand where another record stood that has moved,
+        # and no witness may be left. No two records share offset and leader epoch. Spec: K11.
         generation = min(record.leader_epoch() or 0, GENERATION_MAX)
         position = position_in_chain(generation, offset)
         chain = Chain(source=of, previous=previous, first=position, last=position)
@@ -125,11 +125,11 @@ class Moving:
         self.rows[outbox.topic, outbox.partition].append((value, key, 0, None))
 
     def _target_partition(self, partition: int) -> int:
-        """Return which partition of outboxes takes a partition's copies: one of the lane's. K2."""
+        """Return the outbox partition for a partition's copies: one of the lane's. K2."""
         return partition - partition % self.lane.lanes + self.lane.number
 
     def _leave_out(self, record: Record, why: str) -> None:
-        """Keep what is no message, and cannot move, as a dead letter of the node."""
+        """Keep a record that is no message, and cannot move, as a dead letter of the node."""
         headers = headers_of(record)
         letter = DeadLetter(
             reason="NOT_MOVED",
@@ -152,10 +152,10 @@ class Moving:
         )
 
     def note_written(self, topic: str, partition: int, offset: int, fault: str) -> None:
-        """Take note where the last copy of an outbox partition was written.
+        """Note where the last copy of an outbox partition was written.
 
-        Not where its log ends: the marker of the transaction stands there, and nobody's position
-        passes that before the next record.
+        That is not the end of its log: the transaction marker is there, and no position passes it
+        before the next record.
         """
         if not fault:
             self.ends_written[TopicPartition(topic, partition)] = offset + 1
@@ -180,7 +180,7 @@ class Moving:
 
 
 def client_subject(record: Record) -> str:
-    """Return the subject of a message in a queue; nothing of what is no message."""
+    """Return the subject of a message in a queue; empty for a record that is no message."""
     headers = headers_of(record)
     if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
         return ""
@@ -204,7 +204,7 @@ def _provenance(lane: Lane, origin: Origin, offset: int) -> Provenance:
 
 
 def _ext(delivery: Delivery, headers: Headers) -> bytes:
-    """Return what travels with a moved message: the client's subject, and how often it moved."""
+    """Return the extension of a moved message: the client's subject, and how often it moved."""
     subject = headers[-2][1] or b""
     told = {SUBJECT_EXT: subject, MOVED_EXT: moved_once_more(delivery.ext)}
     return encode_ext({**delivery.ext, **told})

@@ -1,8 +1,8 @@
 """A lane's sources read a second time, for one target that missed something. Spec: K20.
 
-The lane goes on meanwhile. Only at the very end it stands still for a moment, until this has come
-as far as the lane: one thread does both, so nothing is written to the target in between. What has
-to be opened and asked for before is waited for beside the loop.
+The lane goes on meanwhile. Only at the very end it stops for a moment, until the catch-up has come
+as far as the lane: one thread does both, so nothing is written to the target in between. Opening
+and querying is done beforehand, beside the loop.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.errands import Steps
 
 CHUNK = 2_000
-"""Records that one turn reads again at most: the lane waits no longer than for a batch."""
+"""Maximum number of records read again in one turn: the lane waits no longer than for a batch."""
 
 AHEAD = 2_000
-"""How far beyond the lane a source is read at most: what it has not read waits in memory."""
+"""How far a source is read beyond the lane at most: records the lane has not read wait in
+memory."""
 
 STILL_MS = 10_000
-"""After so long without anything to read, short of what the lane has read, it is given up for now:
-the Kafka cluster of a source may have gone away meanwhile, and others wait for their turn."""
+"""How long a catch-up may find nothing to read short of the lane's position: then it is given up
+for now, since a source's Kafka cluster may be away, and others wait for their turn."""
 
 MEET_READS, MEET_READ_S = 10, 0.05
-"""How long a lane may wait until this has read the last of what the lane has."""
+"""How long a lane may wait for the catch-up to read the lane's last records."""
 
 
 @dataclass(slots=True)
 class Begins:
-    """What a catch-up begins with: by source where it was to begin, and what brokers say of it.
+    """What a catch-up begins with: start positions by source, and what brokers say about them.
 
     Attributes:
         begins: Where each source was to begin.
         readers: One per Kafka cluster, by its name.
-        starts: First offsets still there.
+        starts: First offsets that still exist.
         ends: Where logs end that were cut off.
-        silent: Sources of which nothing can be read now, and what brokers said instead.
+        silent: Sources that cannot be read now, and what brokers said instead.
     """
 
     begins: Mapping[TopicPartition, int]
@@ -65,12 +66,11 @@ class CatchUp:
 
     Attributes:
         lanes: All lanes of the worker.
-        lane: Whose sources.
+        lane: The lane whose sources are read again.
         sources: What is read.
-        left_out: What cannot be read now: it keeps nobody from reading the others.
+        left_out: What cannot be read now: it does not hold up the others.
         records: What the last `read` found below the lane's positions, by source.
-        is_met: Whether that is all there is: the lane has no open transaction, and has read no
-            further.
+        is_met: Whether that is all: the lane has no open transaction, and has read no further.
     """
 
     lanes: Lanes
@@ -96,7 +96,7 @@ class CatchUp:
 
         Raises:
             TransportUnavailableError: A Kafka cluster is known not to answer.
-            TransportError: By the steps: brokers say nothing of any source.
+            TransportError: Raised by the steps: brokers say nothing about any source.
         """
         asked: dict[str, list[TopicPartition]] = {}
         for source in self.sources:
@@ -111,7 +111,7 @@ class CatchUp:
         return _opening({one: kafka[one] for one in asked}, asked, cut_off, begins, name)
 
     def begin(self, opened: Begins) -> None:
-        """Read from there on; what is deleted there already is noted in `lost`."""
+        """Read from there on; records already deleted there are noted in `lost`."""
         self._readers = opened.readers
         self.left_out = [one for one in self.sources if one.at in opened.silent]
         self.sources = [one for one in self.sources if one.at not in opened.silent]
@@ -122,15 +122,15 @@ class CatchUp:
             begin = opened.begins[at]
             start = opened.starts.get(at, begin)
             if at in self._ends:
-                # It may have been cut off once more: the lane finds that when it goes on.
+                # It may have been cut off again: the lane finds that when it goes on.
                 self._ends[at] = min(self._ends[at], opened.ends.get(at, 0))
-            # What was deleted beyond the lane's position is the lane's to tell.
+            # Deletions beyond the lane's position are for the lane to report.
             if (kept := min(start, self._end(at))) > begin:
                 reason = StopReason.RETENTION
                 stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
                 self.lost.append(stop)
             if begin >= self._ends.get(at, begin + 1):
-                # Its log breaks off before that: all the rest is what its stop tells.
+                # Its log breaks off before that: the stop covers all the rest.
                 del self._kafka[at]
                 continue
             reader = self._readers[self._kafka[at]]
@@ -138,10 +138,10 @@ class CatchUp:
             reader.position(at)
 
     def _leave_out_if_gone(self, at: TopicPartition, begin: int) -> bool:
-        """Return whether nothing is left of a source that stopped; note what of it is lost. R6.
+        """Return whether nothing is left of a stopped source; note what is lost of it. R6.
 
-        Where a log was cut off and goes on with other records only what came before is read; the
-        rest is what the stop tells, and announced to all when that is accepted.
+        If a log was cut off and goes on with other records, only what came before is read; the rest
+        is covered by the stop, and announced to all when that is accepted.
         """
         stop = self.lane.progress.stopped.get(at)
         if stop is None:
@@ -157,19 +157,19 @@ class CatchUp:
         return True
 
     def _end(self, at: TopicPartition) -> int:
-        """Return how far a source is read: to where the lane is, or to where its log breaks off."""
+        """Return how far a source is read: to the lane's position, or to where its log breaks."""
         end = self.lane.committed_position(at)
         stop = self.lane.progress.stopped.get(at)
         if stop is not None and stop.reason == StopReason.TRUNCATED:
-            # It may have been cut off since this began, and goes on with other records.
+            # It may have been cut off since this began, and go on with other records.
             end = min(end, stop.first)
         return min(end, self._ends.get(at, end))
 
     def read(self, most: int = CHUNK) -> Iterator[Input]:
-        """Read some more, at most so many records; yield what commits of the lane report.
+        """Read some more records, up to a number; yield what commits of the lane report.
 
         Raises:
-            TransportError: What is read again was deleted meanwhile, or nothing comes of it.
+            TransportError: What is read again was deleted meanwhile, or does not arrive.
         """
         for at in self._kafka:
             stop = self.lane.progress.stopped.get(at)
@@ -179,10 +179,10 @@ class CatchUp:
         if self._count() < most:
             self._fetch(0.0)
         if self._count() < most:
-            # Near the end: the lane stands still until this has come as far.
+            # Near the end: the lane stops until this has come as far.
             yield from self.lanes.commit([self.lane])
             if self._is_closed:
-                return  # by who heard what the commit told
+                return  # by a part that heard what the commit reported
             stands_still = self.lane.batch is None and self.lane.closing is None
             for _ in range(MEET_READS if stands_still else 0):
                 self.is_met = all(map(self._is_passed, self.sources))
@@ -206,7 +206,7 @@ class CatchUp:
             raise TransportUnavailableError(f"nothing more comes of {', '.join(behind)}")
 
     def _count(self) -> int:
-        """Return how many records wait to be written; what the lane has not read is for later."""
+        """Return how many records wait to be written; those beyond the lane are for later."""
         return sum(map(self._ready, self._unsent))
 
     def _ready(self, at: TopicPartition) -> int:
@@ -222,7 +222,7 @@ class CatchUp:
         return position >= self._end(source.at)
 
     def _fetch(self, timeout_s: float) -> None:
-        """Read some of every Kafka cluster; of no source much more than the lane has read."""
+        """Read from every Kafka cluster; from no source much more than the lane has read."""
         for at, begin in list(self._far.items()):
             if begin - self._end(at) < AHEAD // 2:
                 del self._far[at]
@@ -230,7 +230,7 @@ class CatchUp:
         for reader in self._readers.values():
             for record in reader.read(timeout_s, CHUNK):
                 at = TopicPartition(record.topic(), record.partition())
-                # What was fetched before a source was left may come twice.
+                # Records fetched before a source was left may come twice.
                 if at not in self._far and record.offset() >= self._next.get(at, 0):
                     self._unsent.setdefault(at, []).append(record)
                     self._next[at] = record.offset() + 1
@@ -238,7 +238,7 @@ class CatchUp:
                 raise TransportError(f"{lost[0]} was deleted while it was read again")
         for at, records in self._unsent.items():
             if at not in self._far and records and records[-1].offset() - self._end(at) >= AHEAD:
-                # The lane stands still, or lags: what it has not read is for later.
+                # The lane has stopped or lags: what it has not read is for later.
                 self._far[at] = self._next[at]
                 self._readers[self._kafka[at]].unassign([at])
 

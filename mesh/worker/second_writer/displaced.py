@@ -1,4 +1,4 @@
-"""What is written of messages that an endpoint holds no more, in one transaction. R14."""
+"""What is written about messages that an endpoint no longer holds, in one transaction. R14."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from mesh.worker.second_writer.quarantine import PutAside, delivered_aside, loss
 
 
 def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes, until: int) -> Rows:
-    """Return what is to be written of records that go, of a topic, below an offset.
+    """Return what to write about displaced records of a topic, below an offset.
 
-    Dead letters, announcements of the loss in the endpoint, the account of it, and how far it went.
+    Dead letters, announcements of the loss in the endpoint, its account, and how far this went.
     """
     lane, place, rows = of.lane, second_progress(of.lane), Rows(list)
     letters = TopicPartition(lane.names.dead_letters(lane.node), place.partition)
@@ -41,7 +41,7 @@ def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes, 
             aside = delivered_aside(record.key(), record.value(), headers)
             losses.add([loss_header(headers, lane.node, lane.names, of.reason)])
         except DecodeError:
-            pass  # somebody else wrote it: a dead letter without an identity
+            pass  # written by somebody else: a dead letter without an identity
         letter = DeadLetter(
             reason=of.reason.upper(),
             detail=f"{of.endpoint} holds no more",
@@ -73,16 +73,16 @@ def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes, 
 class _Losses:
     """Announcements to be written, one per source and reason.
 
-    What is displaced may announce a loss itself: that is told again, with what is lost now.
+    A displaced record may announce a loss itself: that is announced again with the new loss.
     """
 
     _told: dict[Loss, Loss] = field(default_factory=dict)
 
     def add(self, headers: Headers) -> bool:
-        """Take one announcement; its range grows to hold all of its kind.
+        """Take one announcement; its range grows to include all of its kind.
 
         Returns:
-            Whether it is one: a stranger may have written the record.
+            Whether it is an announcement: a stranger may have written the record.
         """
         try:
             one = decode_announcement(headers)

@@ -1,9 +1,9 @@
 """The oldest messages of an endpoint that is full become dead letters, and are deleted there. R14.
 
-Only where an operator wrote so: it is a loss. In one transaction stand the dead letters, the
-announcement of the loss in the endpoint, the account of it, and how far this went; only after its
-commit are the records deleted. Who finds that a predecessor died in between deletes, and no more.
-Nobody waits for Kafka in the loop.
+This happens only where an operator configured it: it is a loss. One transaction holds the dead
+letters, the announcement of the loss in the endpoint, its account, and how far this went; only
+after its commit are the records deleted. If a predecessor died in between, its successor only
+deletes. The loop never waits for Kafka here.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from mesh.worker.second_writer.displaced import rows_of_displaced
 from mesh.worker.topics.readership import passed_by_all
 
 CHUNK, CHUNK_BYTES = 2_000, 16 << 20
-"""Records that are displaced in one transaction at most, and so many bytes, about."""
+"""Maximum number of records displaced in one transaction, and of bytes, roughly."""
 
 SHARE_MS = 5_000
-"""For so long one partition goes on, chunk by chunk: others need the lane's second writer, too. The
-next look names what is left."""
+"""How long one partition goes on, chunk by chunk: others need the lane's second writer, too. The
+next look finds what is left."""
 
 IDLE_MAX = 50
-"""Turns in which nothing was found to be read, after which it is left for later."""
+"""After this many turns without anything to read, the rest is left for later."""
 
 Consumed = Callable[[int], bool]
-"""Whether all who consume an endpoint are done with the message at an offset."""
+"""Whether all consumers of an endpoint are done with the message at an offset."""
 
 log = structlog.get_logger()
 
@@ -76,14 +76,14 @@ class _Reading:
 
     Attributes:
         of: What is to be displaced.
-        opened: With what.
+        opened: The resources for it.
         records: What was read.
         size: Bytes in them.
         idle: Turns in which nothing was found.
-        passed: Below which offset records are to be deleted, once they are dead letters.
-        pending: The commit of those under way.
+        passed: Offset below which records are to be deleted, once they are dead letters.
+        pending: The commit under way for those.
         letters: How many they are.
-        until: Below which offset all are, then.
+        until: Offset below which all records are dead letters after that commit.
     """
 
     of: Overfull
@@ -105,7 +105,7 @@ class _Reading:
         self.size += sum(len(one.key() or b"") + len(one.value() or b"") for one in records)
 
     def go_on(self, passed: int) -> None:
-        """Go on behind what is deleted."""
+        """Continue after what is deleted."""
         left = [one for one in self.records if one.offset() >= passed]
         self.records, self.size, self.idle = [], 0, 0
         self.take(left)
@@ -118,7 +118,7 @@ class _Reading:
 
 @dataclass(slots=True)
 class Displacing:
-    """Displaces what `Lanes.overfull` names, one partition after another.
+    """Displaces the surplus that `Lanes.overfull` names, one partition after another.
 
     Attributes:
         home: The node's own Kafka cluster.
@@ -156,7 +156,7 @@ class Displacing:
         return self._opening is not None or is_writing
 
     def close(self) -> None:
-        """Stop; whoever takes the lanes goes on."""
+        """Stop; the next owner of the lanes goes on."""
         if self._opening is not None:
             self._opening[1].call_off()
             self._opening = None
@@ -178,7 +178,7 @@ class Displacing:
 
     def _take_opened(self, of: Overfull, opened: _Opened) -> None:
         if of.topic_id not in (b"", opened.topic_id):
-            opened.close()  # another one has its name by now: the next look says what waits there
+            opened.close()  # its name belongs to another by now: the next look finds what waits
             return
         opened.began_ms = self.lanes.clock.now_ms()
         self._reading = _Reading(of, opened)
@@ -197,7 +197,7 @@ class Displacing:
             found = () if reading.is_full else reader.read(0.0, CHUNK)
             reading.take([record for record in found if record.offset() < of.until])
             if reader.lost():
-                self._leave()  # somebody else deleted: the next look finds where it begins now
+                self._leave()  # somebody else deleted: the next look finds the new start
                 return
             is_read = reader.position(of.at) >= of.until
             reading.idle = 0 if found else reading.idle + 1
@@ -208,7 +208,7 @@ class Displacing:
         self._displace(reading)
 
     def _displace(self, reading: _Reading) -> None:
-        """Write and commit what becomes of these records, then have them deleted."""
+        """Write and commit what becomes of these records; then they are deleted."""
         of, questions = reading.of, self.lanes.sources.questions
         admin = self.home.admin()
         if reading.passed is None:
@@ -246,7 +246,7 @@ class Displacing:
         return endpoint is not None and endpoint.kind is EndpointKind.QUEUE
 
     def _write_left(self, reading: _Reading, start: int, consumed: Consumed) -> None:
-        """Begin to write what is still there and not consumed, if anything is."""
+        """Begin to write what still exists and is not consumed, if anything does."""
         of, opened = reading.of, reading.opened
         records = reading.records[:CHUNK]
         there = [record for record in records if record.offset() >= max(start, opened.passed)]
@@ -260,7 +260,7 @@ class Displacing:
             opened.passed = there[-1].offset() + 1
 
     def _end_commit(self, reading: _Reading) -> None:
-        """See what has become of the dead letters, if that is known; then have them deleted."""
+        """Take the outcome of the dead letters' commit, if it is known; then delete."""
         if not reading.pending.is_through:
             return
         reading.pending.end()
@@ -281,8 +281,8 @@ class Displacing:
 def _opening(home: KafkaCluster, recall: Recall, of: Overfull) -> Steps[_Opened]:
     """Open what is needed to displace.
 
-    The writer comes first: it ends what a predecessor left open, which nobody could read past,
-    and after it what progress says of former tries is final. Spec: R3.
+    The writer comes first: it ends what a predecessor left open, which nobody could read past.
+    After that, progress is final about earlier attempts. Spec: R3.
     """
     lane, at, place = of.lane, of.at, second_progress(of.lane)
     return _open(home, recall, at, place, partial(open_second_writer_of, lane, home))
@@ -310,7 +310,7 @@ def _open(
 
 
 def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
-    """Return how far records of this very topic became dead letters already, by progress."""
+    """Return how far records of this very topic have become dead letters, by progress."""
     found = 0
     for fact in read_progress(records).facts.values():
         if isinstance(fact, SourceAt) and (fact.at, fact.topic_id) == (at, topic_id):
@@ -321,7 +321,7 @@ def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> i
 def _where(
     admin: Admin, at: TopicPartition, besides: Collection[str] | None
 ) -> tuple[bytes, int | None, Consumed]:
-    """Return the id of a topic, empty without one, where its partition begins, what is consumed.
+    """Return a topic's id, empty if there is none, its partition's start, and what is consumed.
 
     Args:
         admin: Of its Kafka cluster.
@@ -338,16 +338,16 @@ def _nothing(offset: int) -> bool:  # noqa: ARG001
 
 
 def _consumed(admin: Admin, at: TopicPartition, besides: Collection[str]) -> Consumed:
-    """Return which messages of a queue its consumers are done with, and all other groups too.
+    """Return which messages of a queue its consumers, and all other groups, are done with.
 
-    Consumers acknowledge one by one: behind the oldest that is open others are done.
+    Consumers acknowledge individually: some messages after the oldest open one are done.
     """
     passed = admin.passed(at.topic, [at]).get(at)
     if passed is None or at not in admin.consumed([at.topic], besides=besides):
         return _nothing
     others = passed_by_all(admin, [at.topic], [*besides, at.topic]).get(at)
     share, until = Share.parse(passed.offset, passed.remark), passed.offset + WINDOW
-    if passed.leader_epoch is not None:  # where a later leader has written, others stand now
+    if passed.leader_epoch is not None:  # a later leader wrote others there
         until = admin.agrees_until(at, passed.leader_epoch, until)
 
     def is_consumed(offset: int) -> bool:

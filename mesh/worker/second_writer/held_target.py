@@ -1,6 +1,7 @@
-"""One held target is written alone, from where it was left, until that meets the lane. Spec: K20.
+"""One held target is written alone, from where it was left off, until it meets the lane. Spec: K20.
 
-What it refuses for what it is, and not for its state, is found record by record and put aside.
+Records that it refuses for their content, not for the target's state, are found one by one and
+quarantined.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from mesh.worker.second_writer.quarantine import Suspect, Trial, keep_aside
 from mesh.worker.second_writer.routing_again import account, catch_up_lane, route_again
 
 TargetKey = tuple[int, str]
-"""A lane's number, and the topic of a target that it holds."""
+"""A lane's number, and the topic of a target that the lane holds."""
 
 ALONE_A_TURN = 20
 """Records that are written one by one in a turn at most: the lane waits meanwhile."""
@@ -50,9 +51,9 @@ class DueTarget:
     Attributes:
         kafka: Kafka clusters by name.
         lanes: All lanes of the worker.
-        lane, target: Whose, and which.
-        hold: Number of the hold, once it is known from where on it is to be written.
-        again: Is to read the sources, likewise.
+        lane, target: The lane, and the target it holds.
+        hold: Number of the hold, once the position to write from is known.
+        again: What will read the sources, likewise.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -64,11 +65,11 @@ class DueTarget:
 
     @property
     def key(self) -> TargetKey:
-        """Which target of which lane."""
+        """The target, with its lane."""
         return self.lane.number, self.target
 
     def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
-        """Learn how far the target is written; read on from there, unless that is all."""
+        """Learn how far the target is written; read on from there, unless that is everything."""
         lane, target = self.lane, self.target
         lane.hear_catch_ups(told)
         if not lane.holds_target(target):
@@ -91,7 +92,7 @@ class _Narrowing:
     Attributes:
         trial: Finds them, and leaves them out.
         errand: Opens the next writer, or None if there is one.
-        proof: Once it is committed, the lane was not taken before that one was opened.
+        proof: Once committed, shows that the lane was not taken before that writer was opened.
     """
 
     trial: Trial
@@ -110,13 +111,13 @@ class TargetCatchUp:
         again: Reads the lane's sources.
         writer: Writes.
         written: Chains of the target and of the sources as they were read for it.
-        link, endpoint: Whose the target is: one of the two.
+        link, endpoint: The target's owner: one of the two.
         began_ms: When it began to write.
-        suspects: Targets that have refused a record, and which of theirs it may be.
-        is_over: Whether nothing is left to be done with what was opened.
-        is_due_again: Whether the next one is to begin at once.
-        known: The same as `written` once what is being written is through.
-        facts: What that tells.
+        suspects: Targets that refused a record, and the records in question.
+        is_over: Whether nothing is left to do with what was opened.
+        is_due_again: Whether the next catch-up is to begin at once.
+        known: The same as `written` after the write under way has finished.
+        facts: What that write records.
     """
 
     home: KafkaCluster
@@ -158,17 +159,17 @@ class TargetCatchUp:
 
     @property
     def key(self) -> TargetKey:
-        """Which target of which lane."""
+        """The target, with its lane."""
         return self.again.lane.number, self.target
 
     @property
     def lane(self) -> Lane:
-        """Whose sources are read again."""
+        """The lane whose sources are read again."""
         return self.again.lane
 
     @property
     def steps_a_turn(self) -> int:
-        """Record by record it goes on faster."""
+        """How often it goes on in a turn; more often record by record."""
         return ALONE_A_TURN if self.key in self.suspects else 1
 
     @property
@@ -188,7 +189,7 @@ class TargetCatchUp:
         yield from self.again.read(1 if self.key in self.suspects else CHUNK)
 
     def go_on(self, now_ms: int) -> None:
-        """Write what was read, or see what has become of that.
+        """Write what was read, or take the outcome of that.
 
         Raises:
             TransportError: It was not written.
@@ -199,16 +200,16 @@ class TargetCatchUp:
             return
         again = self.again
         if self._narrowing is not None and not self._open_next_writer(self._narrowing, now_ms):
-            again.is_met = False  # the lane goes on meanwhile
+            again.is_met = False  # the lane goes on in the meantime
             return
         if again.is_met and self._has_new_source():
-            self.is_over = self.is_due_again = True  # the next one reads that source too
+            self.is_over = self.is_due_again = True  # the next catch-up reads that source too
         elif again.is_met or again.lost or any(again.records.values()):
             self._begin_to_write(now_ms)
             self._end_commit(now_ms)
 
     def _open_next_writer(self, narrowing: _Narrowing, now_ms: int) -> bool:
-        """Return whether there is a writer, and no other owner of the lane that it would fence."""
+        """Return whether there is a writer that would fence no other owner of the lane."""
         if narrowing.errand is None and narrowing.proof is None:
             return True
         self.again.is_met = False  # the lane goes on meanwhile
@@ -223,7 +224,7 @@ class TargetCatchUp:
         return True
 
     def _begin_to_write(self, now_ms: int) -> None:
-        """Begin to write what was read, without what the target refuses for good."""
+        """Begin to write what was read, except what the target refuses for good."""
         again, lane, suspect = self.again, self.again.lane, self.suspects.get(self.key)
         limit = again.lanes.topology.quarantine_after
         if self._narrowing is None and suspect is not None and suspect.tries + 1 >= limit:
@@ -238,7 +239,7 @@ class TargetCatchUp:
         self._pending.begin(again.lanes.commits, transaction)
 
     def _end_commit(self, now_ms: int) -> None:
-        """See what has become of a commit, if that is known; the lane waits for the last."""
+        """Take the outcome of a commit, if it is known; the lane waits for the last one."""
         again, lane = self.again, self.again.lane
         if not self._pending.is_through:
             again.lanes.stand_still(lane, for_now=again.is_met)
@@ -253,15 +254,15 @@ class TargetCatchUp:
                 self._suspect()
                 raise
             self._narrowing.trial.refusal = error
-            # The client library may lose count of what a refused request held, and fail with
-            # the next transaction too: a new writer starts over.
+            # The client library may lose count of what a refused request held, and fail in the next
+            # transaction too: a new writer starts over.
             self.writer.close()
             self._narrowing.errand = again.lanes.errands.begin(_opening_writer(lane, self.home))
             return
         self._take_written(now_ms)
 
     def _take_written(self, now_ms: int) -> None:
-        """Record what is written; the lane writes the target again if that is all."""
+        """Record what is written; the lane takes the target back if that is everything."""
         again, lane = self.again, self.again.lane
         self.written = self.known
         again.lost.clear()
@@ -281,9 +282,9 @@ class TargetCatchUp:
             self.is_over = True
 
     def _has_new_source(self) -> bool:
-        """Return whether the lane has left out a source that is not read, new since the opening.
+        """Return whether the lane has left out a new source that is not read here.
 
-        Its records would be taken for written when the target is released.
+        Its records would count as written when the target is released.
         """
         again = self.again
         present = _readable(again.lanes, again.lane, self.target)
@@ -291,7 +292,7 @@ class TargetCatchUp:
         return any(source.identity not in known for source in present)
 
     def _suspect(self) -> None:
-        """Record that a record was refused for what it is; which one shows one by one. R12."""
+        """Note that a record was refused for its content; writing one by one shows which. R12."""
         suspect = self.suspects.get(self.key)
         if suspect is None:
             self.suspects[self.key] = Suspect()
@@ -302,7 +303,7 @@ class TargetCatchUp:
                 suspect.refused(source.at, record.offset())
 
     def _decide(self, now_ms: int) -> tuple[Batch, Sequence[Fact]]:
-        """Return what is to be written of what was read, and how far the target is written then."""
+        """Return what to write of the records read, and how far the target is written then."""
         again, lane, known = self.again, self.again.lane, self.known
         catch_up = catch_up_lane(lane, known, link=self.link, endpoint=self.endpoint)
         batch = catch_up.open(now_ms)
@@ -322,7 +323,7 @@ class TargetCatchUp:
             for source in reached:
                 keep_aside(narrowing.trial, catch_up, batch, source, again.records[source.at][-1])
         if again.is_met:
-            # Also what is read no further: the rest is what its stop tells.
+            # This includes stopped sources: their stop covers the rest.
             reached = {one: max(0, lane.committed_position(one.at)) for one in again.sources}
         facts = list(self._told(known, reached))
         place = second_progress(lane)
@@ -332,7 +333,7 @@ class TargetCatchUp:
         return batch, facts
 
     def _told(self, known: Progress, reached: Mapping[Source, int]) -> Iterator[Fact]:
-        """Yield how far the target is written of each source."""
+        """Yield how far the target is written for each source."""
         lane = self.again.lane
         for source, offset in reached.items():
             key = hold_key(lane, self.target, source)
@@ -342,9 +343,9 @@ class TargetCatchUp:
 
 
 def _readable(lanes: Lanes, lane: Lane, target: str) -> Sequence[Source]:
-    """Return the sources of which a held target may lack something, and that can be read now.
+    """Return the readable sources of which a held target may lack something.
 
-    Others have it wait for nothing but what it lacks of them: where that is nothing, for nothing.
+    The target waits for the others only as long as it lacks something of them.
     """
     return [one for one in sources_of(lane, target) if is_reachable(lanes, one)]
 

@@ -1,9 +1,9 @@
 """What a catch-up needs, opened in the one order that is safe. Spec: R3, K16, K20.
 
-The second writer comes first: after that, what progress says of former tries is final. Then the
-lane proves that it is still owned: a former owner who has not heard of it would go by its own
-position, which the present one has passed. Only then is it known from where on the sources are to
-be read, and their readers are opened. All of it beside the loop.
+The second writer comes first: after that, progress is final about earlier attempts. Then the lane
+proves that it is still owned: a former owner that does not know of its successor would go by its
+own position, which the successor has passed. Only then is it known from where to read the sources,
+and their readers are opened. All of it happens beside the loop.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from mesh.worker.second_writer.catching_up import Begins
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """That nobody had taken a lane before a moment. Spec: K16.
+    """Proof that nobody had taken a lane before a moment. Spec: K16.
 
-    None but its owner can commit: once what it decides from that moment on is committed, whoever
+    Only its owner can commit: once what it decides from that moment on is committed, whoever
     takes it later fences what was opened before.
 
     Attributes:
         lane: The lane.
-        batch: What it decides then.
+        batch: What it decides from then on.
     """
 
     lane: Lane
@@ -40,12 +40,12 @@ class Proof:
 
     @staticmethod
     def begin(lane: Lane, now_ms: int) -> Proof:
-        """Have the lane commit soon."""
+        """Make the lane commit soon."""
         return Proof(lane, lane.open(now_ms, is_awaited=True))
 
     @property
     def is_given(self) -> bool:
-        """Whether a lane that is owned still has committed it."""
+        """Whether a lane that is still owned has committed it."""
         closing = self.lane.closing
         return self.lane.batch is not self.batch and (
             closing is None or closing.batch is not self.batch
@@ -54,7 +54,7 @@ class Proof:
 
 @dataclass(slots=True)
 class _Second:
-    """The second writer of a lane, and what it and its predecessors have reported before."""
+    """The second writer of a lane, and what it and its predecessors have recorded before."""
 
     writer: Writer
     told: Sequence[Fact] = ()
@@ -67,23 +67,23 @@ D = TypeVar("D", bound="DueCatchUp")
 
 
 class DueCatchUp(Protocol):
-    """What is to be caught up, and how that is found out."""
+    """A target to catch up, and how to find out what it lacks."""
 
     @property
     def lane(self) -> Lane:
         """Whose sources are to be read again."""
 
     def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
-        """Return what opens the readers; None if nothing is to be read, or cannot be now.
+        """Return what opens the readers; None if there is nothing to read, or not now.
 
         Args:
-            told: What is kept of former catch-ups of the lane; it does not change any more.
+            told: What earlier catch-ups of the lane recorded; it does not change any more.
         """
 
 
 @dataclass(slots=True)
 class OpenedCatchUp:
-    """What a catch-up writes with, and what it begins to read with."""
+    """The writer of a catch-up, and what it begins to read with."""
 
     writer: Writer
     begins: Begins
@@ -96,8 +96,8 @@ class Opening(Generic[D]):
     Attributes:
         kafka: The node's own Kafka cluster.
         lanes: All lanes of the worker.
-        due: What for.
-        is_vain: Whether it has shown that nothing is to be written, or cannot be now.
+        due: What to open it for.
+        is_vain: Whether it turned out that nothing is to be written, or nothing can be now.
     """
 
     kafka: KafkaCluster
@@ -110,19 +110,19 @@ class Opening(Generic[D]):
     _begins: Errand[Begins] | None = None
 
     def __post_init__(self) -> None:
-        """Begin with the writer."""
+        """Open the writer first."""
         lanes, lane = self.lanes, self.due.lane
         steps = _opening_second(self.kafka, lanes.recall, lane, second_progress(lane))
         self._writer = lanes.errands.begin(steps)
 
     def close(self) -> None:
-        """Release what was opened, and what is being opened once it is."""
+        """Release what was opened, and later what is still being opened."""
         self._writer.call_off()
         if self._begins is not None:
             self._begins.call_off()
 
     def step(self, now_ms: int) -> OpenedCatchUp | None:
-        """Go on; return what was opened once all is, or see `is_vain`.
+        """Go on; return the resources once all are open, or None; see `is_vain`.
 
         Raises:
             TransportError: It cannot be opened now.

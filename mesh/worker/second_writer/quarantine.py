@@ -1,8 +1,8 @@
-"""A record that its target refuses for good is put aside, and announced as lost there. R12, K20.
+"""A record that its target refuses for good is quarantined, and announced as lost there. R12, K20.
 
-A target refuses records in groups: what a broker gets at once it takes or refuses at once. So the
-records of one source record are written in ever smaller groups, each waited for, until it shows
-which of them alone are refused. In their place stands an announcement; they become dead letters.
+A target refuses records in groups: a broker takes or refuses a request as a whole. So the records
+of one source record are written in ever smaller groups, each waited for, until it is clear which
+ones are refused on their own. Announcements replace them; they become dead letters.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class PutAside:
 
 @dataclass(slots=True)
 class Suspect:
-    """A target that refused a record for what it is: records are written one by one. Spec: R12.
+    """A target that refused a record for its content: records are written one by one. Spec: R12.
 
     Attributes:
         at, offset: The source record refused last.
-        tries: How often it was, in a row.
-        left: So many more are written alone, then many at once as ever.
+        tries: How often it was refused in a row.
+        left: Number of records still to be written alone; after that many go at once as usual.
     """
 
     at: TopicPartition | None = None
@@ -65,12 +65,12 @@ class Suspect:
     left: int = CHUNK
 
     def refused(self, at: TopicPartition, offset: int) -> None:
-        """Record that a source record was refused alone."""
+        """Note that a source record was refused on its own."""
         self.tries = self.tries + 1 if (at, offset) == (self.at, self.offset) else 1
         self.at, self.offset = at, offset
 
     def passed(self) -> bool:
-        """Record that a record was written; say whether that is enough."""
+        """Note that a record was written; return whether those are enough."""
         self.tries, self.at = 0, None
         self.left -= 1
         return self.left <= 0
@@ -81,12 +81,12 @@ class Trial:
     """Finds out which records a target refuses, and leaves them out.
 
     Attributes:
-        target: The topic in doubt; others are written as ever.
-        node, names: Who announces what is left out.
-        endpoint, neighbour: Whose topic it is: one of both.
-        refusal: What the broker said last.
-        edges: Numbers of its records before which the ones handed over are waited for.
-        left_out: Numbers of those that are refused alone.
+        target: The topic in doubt; others are written as usual.
+        node, names: The node that announces what is left out, and its topics.
+        endpoint, neighbour: The owner of the topic: one of both.
+        refusal: The broker's last error.
+        edges: Numbers of its records before which earlier ones are waited for.
+        left_out: Numbers of those that are refused on their own.
         aside: What was left out this time.
     """
 
@@ -103,7 +103,7 @@ class Trial:
     _begun: int = 0
 
     def replace_in(self, rows: Rows) -> None:
-        """Put announcements in the place of the records that are left out; note those."""
+        """Replace the records that are left out with announcements, and note those records."""
         self.aside.clear()
         numbers = count()
         for some in [some for (topic, _), some in rows.items() if topic == self.target]:
@@ -114,10 +114,10 @@ class Trial:
                     some[at] = self._announcement(key, stamp, headers or ())
 
     def transact(self, writer: Writer, rows: Rows) -> None:
-        """Write rows in a transaction; of the target so many at once as the edges leave together.
+        """Write rows in a transaction; those of the target in the groups that the edges define.
 
         Raises:
-            TransportRecordError: The target refuses what came since the last edge.
+            TransportRecordError: The target refuses the records since the last edge.
         """
         self._count = self._begun = 0
         writer.begin()
@@ -135,14 +135,14 @@ class Trial:
 
     def _wait(self, writer: Writer) -> None:
         if writer.flush():
-            writer.commit()  # says what was refused
+            writer.commit()  # reports what was refused
         self._begun = self._count
 
     def narrow(self) -> bool:
-        """Halve the group that was refused, or leave it out if it is one record.
+        """Halve the group that was refused, or leave it out if it is a single record.
 
         Returns:
-            Whether there is anything to narrow: not if an announcement is refused as well.
+            Whether there is anything to narrow: not if an announcement was refused as well.
         """
         first, end = self._begun, self._count
         if end - first > 1:
@@ -155,7 +155,7 @@ class Trial:
         return True
 
     def _announcement(self, key: bytes | None, stamp: int, headers: Headers) -> Row:
-        """Return what stands in the place of a record."""
+        """Return the announcement that replaces a record."""
         reason = LossReason.QUARANTINED
         if not self.neighbour:
             return None, None, stamp, [loss_header(headers, self.node, self.names, reason)]
@@ -170,11 +170,11 @@ class Trial:
 def loss_header(
     headers: Headers, node: str, names: TopicNames, reason: str
 ) -> tuple[str, bytes | None]:
-    """Return the one header by which an endpoint is told that a delivery to it is lost.
+    """Return the one header that tells an endpoint that a delivery to it is lost.
 
     Args:
         headers: Of the delivery.
-        node: Who tells.
+        node: The announcing node.
         names: Of the mesh.
         reason: A `LossReason`.
 
@@ -224,14 +224,14 @@ def identity_text(source: SourcePartition, generation: int, offset: str) -> str:
 
 
 def keep_aside(trial: Trial, catch_up: Lane, batch: Batch, source: Source, record: Record) -> None:
-    """Have the dead letters of what a trial left out written, and account for it.
+    """Write the dead letters of what a trial left out, and account for it.
 
     Args:
-        trial: Knows what.
-        catch_up: Whose trial it is.
+        trial: The trial.
+        catch_up: The lane of its catch-up.
         batch: What it is to write.
-        source: Where it was read.
-        record: Likewise.
+        source: Where the record was read.
+        record: The record.
     """
     letters = catch_up.names.dead_letters(catch_up.node)
     for one in trial.aside:

@@ -1,6 +1,6 @@
-"""What one neighbour misses is sent again, until that meets the lane. Spec: K11, K20.
+"""Sends again what one neighbour misses, until that meets the lane. Spec: K11, K20.
 
-What the source does not have any more is announced as lost before the rest.
+What the source no longer has is announced as lost before the rest.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class DueRepair:
-    """A repair that is to begin.
+    """A repair to begin.
 
     Attributes:
         kafka: Kafka clusters by name.
         lanes: All lanes of the worker.
-        lane: Whose.
+        lane: The lane.
         source: What is to be read again.
-        asked: What for.
-        first: From this position on.
-        again: Is to read it.
+        asked: The request.
+        first: Position to read from.
+        again: What will read it.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -69,14 +69,14 @@ class DueRepair:
     again: CatchUp = field(init=False)
 
     def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
-        """Read on behind what the neighbour has."""
+        """Read on from after what the neighbour has."""
         lane, source, asked = self.lane, self.source, self.asked
         link = lane.learner.neighbours.get(asked.neighbour)
         if link is None:
             return None  # its link was removed meanwhile
         key = (lane.outbox(link.link, source), source.identity)
         if key not in lane.progress.sent:
-            # A mover sent it, at a former owner of the lane: that has kept how far.
+            # A mover of a former lane owner sent it: that owner's progress says how far.
             sent = {(one.at, one.source): one.last for one in told if isinstance(one, Sent)}
             lane.hear_movers({key: sent[key]} if key in sent else {})
         self.first = max(asked.request.last + 1, lane.progress.since.get(key, 0))
@@ -90,16 +90,16 @@ class Repair:
     """One repair under way.
 
     Attributes:
-        asked: What for.
-        link: To whom.
+        asked: The request.
+        link: The link to the neighbour.
         source: What is read again; its topic is empty if that is gone for good.
         again: Reads it.
         writer: Writes the repair.
         known: What is known of the target.
         truncations: Losses at the end of the source that were accepted.
-        generation: Of the offsets that it has come to: what was lost before is announced.
-        first: Offset behind what the neighbour has, in the newest generation.
-        is_over: Whether all is sent.
+        generation: Generation of offsets reached so far: what was lost before it is announced.
+        first: Offset after what the neighbour has, in the newest generation.
+        is_over: Whether everything is sent.
     """
 
     asked: Asked
@@ -149,12 +149,12 @@ class Repair:
 
     @property
     def lane(self) -> Lane:
-        """Whose source is read again."""
+        """The lane whose source is read again."""
         return self.again.lane
 
     @property
     def steps_a_turn(self) -> int:
-        """What it reads at once is as much as the lane may wait for."""
+        """How often it goes on in a turn: one read is as much as the lane may wait for."""
         return 1
 
     @property
@@ -172,7 +172,7 @@ class Repair:
         yield from self.again.read()
 
     def go_on(self, now_ms: int) -> None:
-        """Send what was read, or see what has become of that.
+        """Send what was read, or take the outcome of that.
 
         Raises:
             TransportError: It was not sent.
@@ -194,7 +194,7 @@ class Repair:
             self._end_commit()
 
     def _end_commit(self) -> None:
-        """See what has become of a commit, if that is known; the lane waits for the last."""
+        """Take the outcome of a commit, if it is known; the lane waits for the last one."""
         if not self._pending.is_through:
             self.again.lanes.stand_still(self.again.lane, for_now=self._is_last)
             return
@@ -202,7 +202,7 @@ class Repair:
         self.is_over = self._is_last
 
     def _send(self, catch_up: Lane, batch: Batch, records: Sequence[Record], now_ms: int) -> None:
-        """Write what was read and what was not there any more, in order of their positions."""
+        """Write what was read and what was missing, in order of their positions."""
         again, truncations = self.again, self.truncations
         if again.is_met and (gone := self._gone()) is not None:
             again.lost.append(gone)
@@ -222,7 +222,7 @@ class Repair:
             self._write_end(catch_up, batch)
 
     def _write_end(self, catch_up: Lane, batch: Batch) -> None:
-        """Write that the repair is complete up to the last frame of the lane. Spec: K20."""
+        """Write that the repair is complete up to the lane's last frame. Spec: K20."""
         source, outbox = self.source, catch_up.outbox(self.link, self.source)
         key = (outbox, source.identity)
         last = self.again.lane.progress.sent.get(key, NONE_OFFSET)
@@ -243,9 +243,9 @@ class Repair:
         batch.write(outbox, EMPTY, relay_key(hop, tail))
 
     def _gone(self) -> Stop | None:
-        """Return what is lost of a source that is gone for good: all that was sent of it by now.
+        """Return what is lost of a source that is gone for good: everything sent from it so far.
 
-        Movers send beside the lane, and what they send before the end of a repair is not accepted.
+        Movers send beside the lane, and what they send before a repair ends is not accepted.
         """
         source = self.source
         if source.at.topic:
@@ -259,7 +259,7 @@ class Repair:
         return Stop("", source.at.partition, of, reason, self.first, end)
 
     def _come_to(self, catch_up: Lane, batch: Batch, generation: int) -> Source:
-        """Announce what was lost before a generation; return the source as it is read then."""
+        """Announce what was lost before a generation; return the source as read in that one."""
         for one in self.truncations:
             if self.generation < one.generation <= generation:
                 source, at = replace(self.source, generation=one.generation - 1), self.source.at

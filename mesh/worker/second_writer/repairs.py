@@ -1,9 +1,9 @@
-"""What a neighbour misses is sent again, beside the lane and never through it. Spec: K11, K20.
+"""Sends again what a neighbour misses, beside the lane and never through it. Spec: K11, K20.
 
-A repair reads the lane's source again from where the neighbour's chain broke, and writes to that
-neighbour alone, with transactions of its own, what is wanted there now. When it has come as far
-as the lane, it says so in a last frame without messages; the lane's next frame follows that. What
-the source does not have any more is announced as lost before the rest.
+A repair reads the lane's source again from where the neighbour's chain broke, and writes what is
+wanted there now to that neighbour alone, in transactions of its own. When it has come as far as the
+lane, a last frame without messages says so; the lane's next frame follows that. What the source no
+longer has is announced as lost before the rest.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from mesh.worker.second_writer.repair import DueRepair, Repair
 from mesh.worker.second_writer.scheduling import Scheduler
 
 RETRY_MS = 1_000
-"""How long a repair rests that failed; others have their turn first."""
+"""How long a failed repair rests; others have their turn first."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Repairs:
-    """Says which repairs neighbours ask of the lanes of this worker, one after another.
+    """Schedules the repairs that neighbours request from this worker's lanes, one after another.
 
     Attributes:
         kafka: Kafka clusters by name.
         home: Name of the node's own.
         lanes: The lanes.
-        asked: Open requests by neighbour and record key; the listener keeps it.
-        scheduler: Does them.
+        asked: Open requests by neighbour and record key; maintained by the listener.
+        scheduler: Runs the repairs.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -53,7 +53,7 @@ class Repairs:
     _failed_ms: dict[Asked, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Have them done."""
+        """Build the scheduler."""
         self.scheduler = Scheduler(self.kafka[self.home], self.lanes, self)
 
     @property
@@ -67,20 +67,20 @@ class Repairs:
         return self.scheduler.is_waiting
 
     def step(self, now_ms: int) -> Iterator[Input]:
-        """Send some more of what is asked for; yield what commits of the lane report."""
+        """Send some more of what was requested; yield what commits of the lane report."""
         if not (self.asked or self._done or self.is_active):
             return
         self.scheduler.drop_if_needless()
         for key in [key for key in self._done if key not in self.asked]:
-            del self._done[key]  # asked again it may stand at the same offset of another topic
+            del self._done[key]  # a new request may have the same offset in another topic
         yield from self.scheduler.step(now_ms)
 
     def close(self) -> None:
-        """Stop; what is not done is done by whoever takes the lanes."""
+        """Stop; the next owner of the lanes does the rest."""
         self.scheduler.leave()
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
-        """Repair nothing for neighbours whose links were removed."""
+        """Drop repairs for neighbours whose links were removed."""
         due = self.scheduler.due
         if due is not None and due.asked.neighbour in relinked.gone:
             log.warning("repair.ended", neighbour=due.asked.neighbour)
@@ -89,7 +89,7 @@ class Repairs:
     # -- which comes next -------------------------------------------------------------------
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether something is asked for that could begin now."""
+        """Return whether there is a request that could begin now."""
         return bool(self.asked) and self._due(now_ms) is not None
 
     def next_due(self, now_ms: int) -> DueRepair | None:
@@ -98,7 +98,7 @@ class Repairs:
         return None if due is None else DueRepair(self.kafka, self.lanes, *due)
 
     def _due(self, now_ms: int) -> tuple[Lane, Source, Asked] | None:
-        """Return what is to be repaired next: what failed comes behind all else."""
+        """Return what to repair next: failed repairs come after all others."""
         open_ = {one: key for key, one in self.asked.items() if self._done.get(key) != one.offset}
         self._failed_ms = {one: ms for one, ms in self._failed_ms.items() if one in open_}
         for asked in sorted(open_, key=lambda one: self._failed_ms.get(one, -RETRY_MS)):
@@ -115,8 +115,8 @@ class Repairs:
     def _source(self, lane: Lane, asked: Asked) -> Source | None:
         """Return what the lane reads; None if it cannot be read just now.
 
-        A topic that is gone for good stands for itself: everything in it is lost. So is what came
-        over a link that was removed: it is read no more, and who waits for it would wait for ever.
+        For a topic that is gone for good everything in it is lost. The same holds for a source over
+        a removed link: it is no longer read, and a waiting neighbour would wait forever.
         """
         for source in lane.sources.values():
             if source.identity == asked.source:
@@ -130,7 +130,7 @@ class Repairs:
     # -- what becomes of it -----------------------------------------------------------------
 
     def is_wanted(self, due: DueRepair) -> bool:
-        """Return whether a repair is asked for still."""
+        """Return whether a repair is still requested."""
         return due.asked in self.asked.values()
 
     def begin(self, due: DueRepair, opened: OpenedCatchUp, now_ms: int) -> Repair:  # noqa: ARG002
@@ -138,18 +138,18 @@ class Repairs:
         return Repair.begin(due, opened)
 
     def may_go_on(self, work: Repair) -> bool:
-        """Return whether the lane still is the one whose repair this is."""
+        """Return whether its lane is still the one that this worker owns."""
         return self.lanes.owns(work.lane)
 
     def failed(self, due: DueRepair, error: TransportError | PoisonError | None) -> None:
-        """Have a repair rest that failed, or changed nothing."""
+        """Let a repair rest that failed, or changed nothing."""
         if error is not None:
             log.warning("repair.failed", neighbour=due.asked.neighbour, fault=str(error))
-        # The failure itself may have taken as long as it is to rest.
+        # The failed attempt may itself have taken as long as the rest.
         self._failed_ms[due.asked] = self.lanes.clock.now_ms()
 
     def left(self, work: Repair) -> None:
-        """Record which request a repair was for, if it is done."""
+        """Record the request of a repair that is done."""
         if not work.is_over:
             return
         asked = work.asked

@@ -1,4 +1,4 @@
-"""A catch-up routes what it reads for one target alone, by what is wanted there. Spec: K20."""
+"""A catch-up routes its records for one target only, by what is wanted there. Spec: K20."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def catch_up_lane(
     endpoint: str = "",
     flags: FrameFlags = FrameFlags.NONE,
 ) -> Lane:
-    """Return a lane that decides for the target of a catch-up only, by what is wanted there now.
+    """Return a lane that decides only for a catch-up's target, by what is wanted there now.
 
     Args:
         lane: The real one.
         progress: What is known of the target: chains sent, and accepted when that was read.
         link: The target, if it is a link.
         endpoint: The target, if it is an endpoint.
-        flags: Of the frames that it writes.
+        flags: Flags of the frames that it writes.
     """
     router = lane.learner.router
-    links = [] if link is None else [lane.link(link.neighbour)]  # with what selects now
+    links = [] if link is None else [lane.link(link.neighbour)]  # with the current selectors
     one_target = Router(
         links,
         router.table,
@@ -63,7 +63,7 @@ def catch_up_lane(
 def route_again(
     lane: Lane, source: Source, records: Sequence[Record], poison: Poison, now_ms: int
 ) -> None:
-    """Route records of a source once more, by the eras in which they were taken first.
+    """Route records of a source again, by the eras in which they were first taken.
 
     Raises:
         PoisonError: One of them breaks the routing: nothing may be committed.
@@ -74,7 +74,7 @@ def route_again(
 
 
 def _of_one_era(lane: Lane, source: Source, records: Sequence[Record]) -> Sequence[Record]:
-    """Return the first records, those that were taken by one topology. Spec: K10."""
+    """Return the first records that were taken under one topology. Spec: K10."""
     era_of = lane.progress.era_of
     first, last = (era_of(source.at, records[at].offset()) for at in (0, -1))
     if first == last:
@@ -83,7 +83,7 @@ def _of_one_era(lane: Lane, source: Source, records: Sequence[Record]) -> Sequen
 
 
 def account(lane: Lane, batch: Batch, *, repair: bool) -> None:
-    """Have a catch-up account for what it writes; the lane has accounted for reading."""
+    """Account for what a catch-up writes; the lane has accounted for the reading."""
     ledger = batch.ledger()
     sent = [replace(one, repair=repair) for one in ledger.sent]
     dropped = [one for one in ledger.dropped if one.reason in set(LossReason)]

@@ -1,7 +1,7 @@
-"""One piece of work at a time: what it needs is opened, it goes on turn by turn, and ends.
+"""One piece of work at a time: its resources are opened, it goes on turn by turn, and ends.
 
-So the scheduler is idle, opens, or has work under way. What comes next, and what becomes of it, say
-those whose work it is: repairs, and held targets. Spec: K16, K20.
+So the scheduler is idle, opens, or has work under way. What comes next, and what becomes of it, is
+decided by the agendas: repairs and held targets. Spec: K16, K20.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mesh.worker.second_writer.opening import DueCatchUp, OpenedCatchUp, Opening
 
 
 class Work(Protocol):
-    """What is under way."""
+    """Work under way."""
 
     @property
     def lane(self) -> Lane:
-        """Whose second writer it has."""
+        """The lane whose second writer it has."""
 
     @property
     def is_waiting(self) -> bool:
@@ -31,7 +31,7 @@ class Work(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to be done."""
+        """Whether nothing is left to do."""
 
     @property
     def steps_a_turn(self) -> int:
@@ -45,7 +45,7 @@ class Work(Protocol):
         """
 
     def go_on(self, now_ms: int) -> None:
-        """Write what was read, or see what has become of that.
+        """Write what was read, or take the outcome of that.
 
         Raises:
             TransportError: It was not written.
@@ -61,25 +61,25 @@ W = TypeVar("W", bound=Work)
 
 
 class Agenda(Protocol[D, W]):
-    """Whose work it is."""
+    """Decides what work there is."""
 
     def next_due(self, now_ms: int) -> D | None:
-        """Return what comes next; None if nothing is to be done now."""
+        """Return what comes next; None if there is nothing to do now."""
 
     def is_wanted(self, due: D) -> bool:
-        """Return whether what is being opened is to be done still."""
+        """Return whether what is being opened is still wanted."""
 
     def begin(self, due: D, opened: OpenedCatchUp, now_ms: int) -> W | None:
-        """Begin with what was opened; None if it is not to be done any more."""
+        """Begin with what was opened; None if it is no longer wanted."""
 
     def may_go_on(self, work: W) -> bool:
-        """Return whether what is under way still is what is needed."""
+        """Return whether the work under way is still what is needed."""
 
     def failed(self, due: D, error: TransportError | PoisonError | None) -> None:
         """Record that it has failed; without an error, that it changed nothing."""
 
     def left(self, work: W) -> None:
-        """Record that work has ended: it is over, or was given up."""
+        """Note that work has ended: it is over, or was given up."""
 
 
 @dataclass(slots=True)
@@ -90,9 +90,9 @@ class Scheduler(Generic[D, W]):
         home: The node's own Kafka cluster.
         lanes: All lanes of the worker.
         agenda: Says what comes next.
-        due: What is being opened, or done; None if it is idle.
+        due: What is being opened, or carried out; None if it is idle.
         opening: Opens what that needs, or None.
-        work: What is under way, or None.
+        work: The work under way, or None.
     """
 
     home: KafkaCluster
@@ -114,7 +114,7 @@ class Scheduler(Generic[D, W]):
         return self.opening is not None or is_writing
 
     def drop_if_needless(self) -> None:
-        """Give up work that is not what is needed any more."""
+        """Give up work that is no longer needed."""
         if self.work is not None and not self.agenda.may_go_on(self.work):
             self.leave()
 
@@ -160,7 +160,7 @@ class Scheduler(Generic[D, W]):
             self.leave()
 
     def leave(self) -> None:
-        """Stop, and release what it has; what is not done is done later, or by a successor."""
+        """Stop, and release its resources; the rest is done later, or by a successor."""
         for one in (self.work, self.opening):
             if one is not None:
                 one.close()

@@ -1,1 +1,1 @@
-"""The Kafka topics of a node: made, kept, emptied behind their readers."""
+"""The Kafka topics of a node: created, maintained, trimmed behind their readers."""

@@ -1,10 +1,10 @@
-"""Whether topics of the node that nobody else would miss are still those that it knows.
+"""Checks whether topics of the node that nobody else would miss are still the ones it knows.
 
 Spec: K16, K24.
 
-A reader notices most of it by itself: its position is not in the log any more. A topic that was
-recreated and has outgrown that position, and topics that a node writes and does not read, show by
-their ids alone.
+A reader notices most changes itself: its position is no longer in the log. But a topic that was
+recreated and has outgrown that position, and a topic that a node writes and does not read, show
+the change only by their ids.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from mesh.worker.process.questions import Questions
 from mesh.worker.topics.provision import create_each
 
 LOOK_MS = 10_000
-"""How often the topics are looked at."""
+"""How often to look at the topics."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class OwnTopics:
-    """Looks now and then at some topics of a node.
+    """Checks some topics of a node now and then.
 
     Attributes:
-        topology, node: Whose they are.
+        topology, node: The mesh, and the node that owns them.
         admin: Of the node's own Kafka cluster.
         questions: Asks beside the loop.
         wanted: Which topics.
-        key: What tells its questions from those of others.
+        key: Distinguishes its questions from those of others.
     """
 
     topology: Topology
@@ -54,7 +54,7 @@ class OwnTopics:
     _written: dict[str, bytes] = field(default_factory=dict)
 
     def wrote(self, ids: Mapping[str, bytes]) -> None:
-        """Record topics that were written: by the next look they may be others already."""
+        """Record topics that were written: they may have been recreated by the next look."""
         self._written = dict(ids)
 
     def id_of(self, name: str) -> bytes | None:
@@ -68,18 +68,19 @@ class OwnTopics:
         return None if found is None else found.partitions
 
     def is_another(self, name: str) -> bool:
-        """Return whether a topic was another at the last look than when it was written."""
+        """Return whether a topic at the last look is another than when it was written."""
         found = self.id_of(name)
         return found is not None and self._written.get(name, found) != found
 
     def changed(self, now_ms: int, read: Callable[[], Mapping[str, bytes]] = dict) -> Sequence[str]:
-        """Return the topics that are others than at the last look, or than when they were written.
+        """Return the topics that differ from the last look, or from when they were written.
 
-        Those that vanished are recreated, as long as the topology has the node.
+        Topics that vanished are recreated, as long as the topology has the node.
 
         Args:
             now_ms: The present moment.
-            read: Returns what readers take topics for: by this alone the first look finds others.
+            read: Returns the ids that readers assume; only these let the first look find
+                differences.
         """
         if now_ms - self.looked_ms < LOOK_MS:
             return ()
@@ -108,8 +109,8 @@ class OwnTopics:
 def control_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
     """Return the topics by which a node and its neighbours know each other, and their log.
 
-    And those by which its workers know of each other: nobody gets a lane without the one, nobody
-    leads without the other.
+    They include those by which its workers know each other: without the one nobody gets a lane,
+    without the other nobody leads.
     """
     names = TopicNames(topology.prefix)
     streams = [names.to_control(node, other) for other in topology.neighbours(node)]
@@ -126,7 +127,7 @@ def dispensable(topology: Topology, node: str) -> frozenset[str]:
 
 
 def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
-    """Return the topics by which applications and neighbours speak with the node's tree layer."""
+    """Return the topics through which applications and neighbours talk to the tree layer."""
     names = TopicNames(topology.prefix)
     frames = [names.to_trees(node, other) for other in topology.neighbours(node)]
     wanted = (names.roles(node), names.sends(node), names.routes(node), *frames)
@@ -136,15 +137,15 @@ def tree_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
 def restored(
     admin: Admin, wanted: Sequence[TopicSpec], *, may_make: bool
 ) -> Mapping[str, TopicInfo]:
-    """Make those topics that somebody has deleted; return all that there are, by name.
+    """Create those topics that somebody has deleted; return all that exist, by name.
 
-    One that the brokers refuse keeps nobody from the others.
+    A topic that the brokers refuse does not hold up the others.
 
     Args:
         admin: Of the node's Kafka cluster.
         wanted: The topics.
-        may_make: Whether they are to be made. Those of a node that has left stay deleted: else one
-            that comes under its name would find that it has lived, and not where its lanes stood.
+        may_make: Whether to create them. Topics of a node that has left stay deleted: else another
+            node under its name would see that it has run before, but not where its lanes stood.
 
     Raises:
         TransportUnavailableError: Kafka does not answer.
@@ -156,6 +157,6 @@ def restored(
         made = [spec.name for spec in gone if spec.name not in refused]
         if made:
             log.warning("topics.restored", topics=made)
-            with suppress(TransportDeniedError):  # who may not look at it has no id of it
+            with suppress(TransportDeniedError):  # without that right there is no id
                 described = {**described, **admin.describe(made)}
     return described

@@ -1,4 +1,4 @@
-"""The Kafka topics of one node made, and given their settings. Spec: K5, K6."""
+"""Creates the Kafka topics of one node, and sets their settings. Spec: K5, K6."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from mesh.transport.port import Admin, TopicSpec
 log = structlog.get_logger()
 
 MAKE_MS = 1_000
-"""How long changes of interest wait for the topic of a new endpoint; then it is left out."""
+"""How long changes of interest wait for the topic of a new endpoint; after that it is left out."""
 
 _ANY_TIME = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
-"""What a publisher says of its time is told as it is. Brokers of 4.0 and later refuse by default
-what is more than an hour ahead of their clock: a message that another Kafka cluster has accepted,
-and all of them where a broker's clock goes back. Those older than 3.6 know no such limit."""
+"""A publisher's time stamp is passed on as it is. Brokers of 4.0 and later by default refuse one
+that is more than an hour ahead of their clock: a message that another Kafka cluster has accepted,
+and every message once a broker's clock is set back. Brokers older than 3.6 know no such limit."""
 
 _PROMISED = ("max.message.bytes", "retention.ms", "retention.bytes")
-"""Settings on which promises hang; of direct messages only the first."""
+"""Settings on which promises depend; for direct messages only the first."""
 
 _POLICY = "cleanup.policy"
-"""Likewise where the newest record of each key is to stay."""
+"""The same for topics in which the newest record of each key is to stay."""
 
 
 def create_each(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
-    """Create topics that do not exist yet, whichever of them the brokers refuse.
+    """Create topics that do not exist yet, even if the brokers refuse some of them.
 
     Returns:
-        Those that were refused, with the brokers' words.
+        Those that were refused, with the brokers' messages.
 
     Raises:
         TransportUnavailableError: The brokers do not answer.
@@ -48,7 +48,7 @@ def create_each(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
     try:
         admin.create(specs)
     except TransportDeniedError as error:
-        if len(specs) > 1:  # who of them it is shows one by one
+        if len(specs) > 1:  # which of them it is shows one by one
             return {name: why for one in specs for name, why in create_each(admin, [one]).items()}
         refused = {specs[0].name: str(error)}
     else:
@@ -58,14 +58,15 @@ def create_each(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
 
 
 def make_node_topics(admin: Admin, topology: Topology, node: str) -> None:
-    """Make what a node owns, but its endpoints; what it can do without may be refused.
+    """Create what a node owns except its endpoints; dispensable topics may be refused.
 
-    That is what one link, its own publishers or subscribers, the tree layer or people need: it is
-    asked for again while the node runs. `progress` is made first, and never beside a `control` that
-    is there already: that node has lived, and with an empty one it would begin from the beginning.
+    Those are what a single link, its own publishers or subscribers, the tree layer or people
+    need: they are requested again while the node runs. `progress` is created first, and never
+    beside an existing `control`: that node has run before, and with no progress it would start
+    from the beginning.
 
     Raises:
-        StartError: They were made for another number of lanes.
+        StartError: They were created for another number of lanes.
         TransportDeniedError: The brokers refuse a topic without which the node serves nobody.
         TransportUnavailableError: They do not answer.
     """
@@ -91,14 +92,14 @@ def make_node_topics(admin: Admin, topology: Topology, node: str) -> None:
 
 
 def set_to_keep(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
-    """Give topics that were made otherwise the settings that promises hang on.
+    """Correct the settings that promises depend on, of topics that were created otherwise.
 
-    A client may have made an endpoint's topic by reading it, or it was made for direct messages,
-    of which Kafka keeps as much as it was told: unread guaranteed ones would be deleted there, and
-    nobody would notice. What keeps more than asked for stays: it may hold what is not read yet.
+    A client may have created an endpoint's topic by reading it, or it was created for direct
+    messages, with their retention: unread guaranteed ones would be deleted there unnoticed. A
+    topic that keeps more than required stays as it is: it may hold what is not read yet.
 
     Returns:
-        Topics that could not be set, with the brokers' words.
+        Topics that could not be set, with the brokers' messages.
 
     Raises:
         TransportError: The brokers do not answer.
@@ -123,13 +124,13 @@ def set_to_keep(admin: Admin, specs: Sequence[TopicSpec]) -> Mapping[str, str]:
 
 
 def set_node_topics(admin: Admin, topology: Topology, node: str) -> None:
-    """Have topics of a node that somebody else made keep and take all that they must.
+    """Make topics of a node that somebody else created keep and accept all that they must.
 
-    An ingress or outbox that takes less than the largest message would refuse some that were
-    accepted, and one that Kafka deletes from would lose them. So would one of which the newest
-    record of each key is to stay: brokers make `clients` for whoever subscribes before the node's
-    first start, and delete from it after a week. What may not be set is logged; `mesh doctor` says
-    the same, and what to do. Spec: K5, K6, kafka.md 1.
+    An ingress or outbox that accepts less than the largest message would refuse some that were
+    accepted, and one that Kafka deletes from would lose them. So would a topic in which the
+    newest record of each key is to stay: brokers create `clients` for whoever subscribes before
+    the node's first start, and delete from it after a week. What may not be set is logged;
+    `mesh doctor` says the same, and what to do. Spec: K5, K6, kafka.md 1.
 
     Raises:
         TransportUnavailableError: The brokers do not answer.
@@ -145,7 +146,7 @@ def set_node_topics(admin: Admin, topology: Topology, node: str) -> None:
             *(names.outbox(node, other, one) for other in neighbours),
         )
     }
-    # One kind after the other: who may not look at these may look at those.
+    # One kind after the other: the right to look at these may exist without that for those.
     for keys in (data, dict.fromkeys(compacted, (_POLICY,))):
         promised = [
             replace(spec, settings={key: spec.settings[key] for key in keys[spec.name]})
@@ -162,7 +163,7 @@ def set_node_topics(admin: Admin, topology: Topology, node: str) -> None:
 
 
 def _keeps_more(key: str, wanted: str, known: str) -> bool:
-    """Return whether a setting as it is keeps or takes all that another would."""
+    """Return whether a setting keeps or accepts at least what another would."""
     if not known.lstrip("-").isdecimal() or not wanted.lstrip("-").isdecimal():
         return False
     limit = key.startswith("retention.") and known == FOREVER

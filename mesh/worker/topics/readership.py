@@ -1,8 +1,8 @@
-"""Which groups read the endpoints of a node: records are deleted below what all of them passed.
+"""Which groups read a node's endpoints: records below what all of them passed are deleted.
 
-Nothing is deleted by guess. A group that read before and tells nothing any more may have lost its
-offsets because it rested for longer than brokers keep them (a week), or may have been deleted:
-nobody can tell the two apart, so it counts where it was. Spec: K5.
+Nothing is deleted on a guess. A group that once read and now reports nothing may have lost its
+offsets because it rested for longer than brokers keep them (a week), or may have been deleted. The
+two cannot be told apart, so it counts where it was. Spec: K5.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Readership:
     """Remembers how far groups had come, as long as this worker leads.
 
     Attributes:
-        besides: Groups of the mesh itself.
+        besides: The mesh's own groups.
     """
 
     besides: Collection[str]
@@ -32,10 +32,10 @@ class Readership:
     _missed: dict[str, None] = field(default_factory=dict)
 
     def passed(self, admin: Admin, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
-        """Return how far the slowest group has come, of partitions that all groups have passed.
+        """Return the slowest group's position, for partitions that all groups have passed.
 
         Raises:
-            TransportError: Not all groups are seen now.
+            TransportError: Not all groups are visible now.
         """
         told = admin.readers(topics, besides=self.besides)
         known = {
@@ -57,10 +57,10 @@ class Readership:
     def agreed(
         self, admin: Admin, deletable: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
-        """Return up to where of these the logs are still what the groups have passed. Spec: R6.
+        """Return how far the logs of these are still what the groups have passed. Spec: R6.
 
-        Where a log has lost its end other records stand at offsets that a group had passed. What
-        brokers do not tell of is left out.
+        If a log has lost its end, other records stand at offsets that a group had passed.
+        Partitions that brokers say nothing about are left out.
         """
         found = dict(deletable)
         for group, read in self._known.items():
@@ -77,10 +77,10 @@ class Readership:
 def passed_by_all(
     admin: Admin, topics: Sequence[str], besides: Collection[str]
 ) -> Mapping[TopicPartition, int]:
-    """Return how far the slowest group has come in what the logs still are.
+    """Return the slowest group's position within what the logs still are.
 
     Raises:
-        TransportError: Brokers do not answer. Groups that they do not show count for nothing.
+        TransportError: Brokers do not answer. Groups that they do not show do not count.
     """
     try:
         groups = admin.readers(topics, besides=besides)
@@ -95,7 +95,7 @@ def passed_by_all(
 def _agree(
     admin: Admin, group: str, places: Sequence[TopicPartition], found: dict[TopicPartition, int]
 ) -> None:
-    """Take back what a group has passed to where a later leader has written."""
+    """Cut a group's position back to where a later leader has written."""
     for at, passed in admin.passed(group, places).items() if places else ():
         if (epoch := passed.leader_epoch) is not None:
             found[at] = admin.agrees_until(at, epoch, found[at])

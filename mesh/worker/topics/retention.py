@@ -1,7 +1,7 @@
-"""Records that everybody has read long enough ago are deleted by their owner. Spec: K5.
+"""The owner deletes records that everybody read long enough ago. Spec: K5.
 
 The reader of an ingress is the node, of an outbox the neighbour, of an endpoint the slowest group
-of its clients; without a group nothing there is deleted.
+of its clients; without a group nothing is deleted there.
 
 Time is the owner's monotonic clock: no rule reads a time stamp of a record.
 """
@@ -20,7 +20,7 @@ CHECK_MS = 60_000
 
 @dataclass(slots=True)
 class Retention:
-    """Remembers how far readers had got, and when.
+    """Remembers how far readers had come, and when.
 
     Attributes:
         keep_ms: How long records stay after their reader has passed them.
@@ -31,7 +31,7 @@ class Retention:
     _checked_ms: int = 0
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether it is time to look again, and take it as done."""
+        """Return whether it is time to look again; if so, count that as done."""
         if now_ms - self._checked_ms < CHECK_MS:
             return False
         self._checked_ms = now_ms
@@ -40,7 +40,7 @@ class Retention:
     def passed(self, positions: Mapping[TopicPartition, int], now_ms: int) -> None:
         """Note the next offsets that readers want at this moment.
 
-        Where a reader starts over further back, what it had passed is something else now.
+        If a reader starts over further back, what it had passed before no longer counts.
         """
         for place, position in positions.items():
             history = self._passed.setdefault(place, deque())
@@ -50,18 +50,18 @@ class Retention:
                 history.append((now_ms, position))
 
     def keep_only(self, places: Collection[TopicPartition], unknown: Collection[str] = ()) -> None:
-        """Forget what this worker has no word on any more: whoever has it now may know better.
+        """Forget partitions that this worker hears nothing about: their new owner may know better.
 
         Args:
-            places: Of which something is known.
-            unknown: Topics whose readers could not be asked.
+            places: Partitions about which something is known.
+            unknown: Topics whose readers could not be queried.
         """
         for place in [one for one in self._passed if one not in places]:
             if place.topic not in unknown:
                 del self._passed[place]
 
     def forget(self, topic: str) -> None:
-        """Delete nothing by what was noted of a topic: another one has its name now."""
+        """Forget the notes about a topic: another topic has its name now."""
         for place in [one for one in self._passed if one.topic == topic]:
             del self._passed[place]
 
@@ -70,7 +70,7 @@ class Retention:
 
         Args:
             now_ms: The present moment.
-            unknown: Topics whose readers could not be asked: one may have started over.
+            unknown: Topics whose readers could not be queried: one may have started over.
         """
         found: dict[TopicPartition, int] = {}
         for place, history in self._passed.items():

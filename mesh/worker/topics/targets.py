@@ -1,9 +1,9 @@
-"""What lanes write to: endpoints' topics are made, and who cannot be written is left out. K20.
+"""The targets of lanes: endpoints' topics are created, unwritable targets are left out. K20.
 
-A broker may refuse an endpoint's topic: a policy, a right, a quota. Somebody else may have made it,
-with fewer partitions than are written. A partition may have no leader, or fewer copies in sync than
-it must have. So nothing is handed over for a target before a look has found it writable; the
-leader's control topics are looked at likewise. All of that is asked beside the loop.
+A broker may refuse an endpoint's topic: a policy, a right, a quota. Somebody else may have created
+it, with fewer partitions than are written. A partition may lack a leader, or the required number of
+in-sync copies. So nothing is handed over for a target before a look has found it writable; the
+leader's control topics are checked in the same way. All these requests run beside the loop.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from mesh.worker.topics.provision import MAKE_MS, set_to_keep
 from mesh.worker.topics.writable import Looked, look
 
 LOOK_MS = 1_000
-"""Time between two looks; a look that takes long is followed by twenty times as much."""
+"""Time between two looks; a slow look is followed by a rest of twenty times its duration."""
 
 RETRY_MS, REFUSED_MS = 1_000, 10_000
-"""How soon a topic is asked for again that could not be made, or was refused."""
+"""How soon to request a topic again that could not be created, or was refused."""
 
 FIRST_LOOK_MS = 3_000
 """How long lanes wait for the first look at most: without one they would find out by failing."""
 
 IN_SYNC_MS = 60_000
-"""How often it is asked how many copies of a partition must be in sync."""
+"""How often to ask how many copies of a partition must be in sync."""
 
 SPARE_MAX = 64
-"""How many names of endpoints that are gone may be known, besides twice as many as there are."""
+"""How many names of gone endpoints may be remembered, besides twice as many as exist."""
 
 AT_ONCE = 100
-"""How many topics one request makes."""
+"""How many topics one request creates."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class _Asked:
-    """The topic of an endpoint that is to exist.
+    """The topic of an endpoint that should exist.
 
     Attributes:
         message_class: Of the endpoint.
-        since_ms: Since when that is asked for.
+        since_ms: Since when it is requested.
         due_ms: When it is tried next.
     """
 
@@ -73,10 +73,10 @@ class Targets:
     Attributes:
         topology, node: Whose.
         home: The node's own Kafka cluster.
-        lanes: Who writes; it is told what must not be written.
+        lanes: The writing lanes; they are notified of what must not be written.
         questions: What waits for brokers.
-        has_looked: Whether a look has told of all that is known.
-        seen_ms: When the newest look began that was answered.
+        has_looked: Whether a look has covered all that is known.
+        seen_ms: When the newest answered look began.
     """
 
     topology: Topology
@@ -101,37 +101,37 @@ class Targets:
     seen_ms: int = -1
 
     def __post_init__(self) -> None:
-        """Look up what stays the same."""
+        """Build what stays the same."""
         self._names = TopicNames(self.topology.prefix)
 
     @property
     def unwritable_control(self) -> frozenset[str]:
-        """Control topics that cannot be written, of those without which the node can be led."""
+        """Unwritable control topics, among those that the node can be led without."""
         seen = self._seen
         if not (seen.away or seen.gone):
             return frozenset()
         return seen.unwritable(dispensable(self.topology, self.node))
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Look after the targets of another topology, at once."""
+        """Switch to the targets of another topology at once."""
         self.topology = relinked.topology
         self._look_ms = now_ms
 
     def ensure(self, endpoint: str, message_class: MessageClass, now_ms: int) -> None:
-        """Have an endpoint's topic exist soon."""
+        """Make sure that an endpoint's topic exists soon."""
         if endpoint not in self._known:
-            # A look that did not ask for it says nothing of it.
+            # A look that did not request it says nothing about it.
             self._known[endpoint] = None
             self._look_ms, self.has_looked = now_ms, False
         asked = self._asked.setdefault(endpoint, _Asked(message_class, now_ms, now_ms))
-        asked.message_class = message_class  # another one may want it otherwise meanwhile
+        asked.message_class = message_class  # it may be wanted with another class by now
 
     def may_begin(self, now_ms: int) -> bool:
-        """Return whether lanes may write: a look has shown where."""
+        """Return whether lanes may write: a look has shown where that is possible."""
         return self.has_looked or now_ms - self.started_ms >= FIRST_LOOK_MS
 
     def see_to(self, now_ms: int) -> Iterator[EndpointMade]:
-        """Do what is due, and have the lanes leave out what cannot be written."""
+        """Do what is due, and have the lanes leave out what is unwritable."""
         yield from self._make(now_ms)
         self._forget()
         self._look(now_ms)
@@ -153,7 +153,7 @@ class Targets:
         return {at: why for at, why in self._seen.away.items() if at.topic not in control}
 
     def _forget(self) -> None:
-        """Know nothing of endpoints that nobody wants: their names may never come again."""
+        """Forget endpoints that nobody wants: their names may never come again."""
         own = self.lanes.machine.learner.clients.wanted.endpoints
         if len(self._known) <= SPARE_MAX + 2 * len(own) or self.questions.is_open("targets"):
             return
@@ -166,7 +166,7 @@ class Targets:
     # -- making ---------------------------------------------------------------------------
 
     def _make(self, now_ms: int) -> Iterator[EndpointMade]:
-        """Make topics of endpoints that are due, some at a time, beside the loop."""
+        """Create topics of endpoints that are due, some at a time, beside the loop."""
         due = {name: one for name, one in self._asked.items() if one.due_ms <= now_ms}
         if not due and not self.questions.is_open("make"):
             return
@@ -187,7 +187,7 @@ class Targets:
         for endpoint, refusal in (told or {}).items():
             asked = self._asked.get(endpoint)
             if asked is not None and asked.message_class is not self._making[endpoint]:
-                continue  # it has become another class meanwhile, and is asked for again
+                continue  # its class has changed meanwhile, and it is requested again
             if refusal:
                 self._refuse(endpoint, refusal, now_ms)
             else:
@@ -223,7 +223,7 @@ class Targets:
             looked = self.questions.answer(("targets",), self._looking(known))
         except TransportError:
             self._look_ms = now_ms + LOOK_MS
-            return  # nobody answers: nothing is known to be worse than before
+            return  # no answer: nothing is known to be worse than before
         if looked is None:
             return
         self._seen, self.seen_ms = looked, self._asked_ms
@@ -246,11 +246,11 @@ class Targets:
 
 
 def _make(admin: Admin, specs: Mapping[str, TopicSpec]) -> Mapping[str, str]:
-    """Make the topics of endpoints; return of each why it was refused, or nothing."""
+    """Create endpoints' topics; return for each the reason of a refusal, or an empty text."""
     try:
         _create(admin, list(specs.values()))
     except TransportDeniedError:
-        if len(specs) > 1:  # who of them it is shows one by one
+        if len(specs) > 1:  # which of them it is shows one by one
             return {name: told for one in specs.items() for name, told in _make_one(admin, *one)}
         return dict(_make_one(admin, *next(iter(specs.items()))))
     return dict.fromkeys(specs, "")

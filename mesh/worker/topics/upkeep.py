@@ -1,4 +1,4 @@
-"""What a worker sees to now and then: topics that somebody deleted, records that were passed.
+"""What a worker maintains now and then: restores deleted topics, deletes records that were passed.
 
 Spec: K5, R6.
 """
@@ -58,13 +58,13 @@ class Upkeep:
     _work: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Look up what stays the same."""
+        """Build what stays the same."""
         self._names = TopicNames(self.topology.prefix)
         self._retention = Retention(int(self.topology.keep_s * 1000))
         self._readership = Readership([])
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
-        """Look after the topics of another topology."""
+        """Switch to the topics of another topology."""
         self.topology = relinked.topology
         self._retention.keep_ms = int(self.topology.keep_s * 1000)
 
@@ -80,7 +80,7 @@ class Upkeep:
             self._restored_ms = now_ms
             self.lanes.refusals.topics.clear()
             self.lanes.sources.topics.vanished.clear()
-            # Lanes would begin from the beginning with an empty one: people decide that.
+            # With an empty one lanes would start from the beginning: people decide that.
             progress = self._names.progress(self.node)
             wanted = [one for one in self._topics() if one.name in doubted and one.name != progress]
             if self.topology.nodes[self.node].is_member:
@@ -112,12 +112,12 @@ class Upkeep:
     def _trimming(
         self, link_states: Mapping[str, LinkState] | None, now_ms: int
     ) -> Callable[[], bool]:
-        """Return what deletes what readers passed long ago. Spec: K5.
+        """Return a call that deletes what readers passed long ago. Spec: K5.
 
-        That is of the own ingress, and if this worker leads, of outboxes and endpoints. Where a
-        consumer group cannot be asked, endpoints wait, and nothing else does.
+        It covers the own ingress and, if this worker leads, outboxes and endpoints. If a consumer
+        group cannot be queried, endpoints wait, and nothing else does.
         """
-        # A neighbour has a word on what waits for it, and on no other topic.
+        # A neighbour's word counts for its own outbox, and for no other topic.
         told_of = [
             *self.lanes.read_positions(None).values(),
             *(
@@ -142,19 +142,19 @@ class Upkeep:
             unknown: Sequence[str] = ()
             self._forget_former(admin, [*topics, *endpoints])
             passed: dict[TopicPartition, int] = {}
-            for told in told_of:  # of a recreated topic a position says nothing
+            for told in told_of:  # a position says nothing about a recreated topic
                 if self._ids.get(told.topic) == told.topic_id:
                     passed[TopicPartition(told.topic, told.partition)] = told.needed
             try:
                 passed |= self._readership.passed(admin, endpoints) if leads else {}
             except TransportError as error:
-                # Somebody may want what the others have passed; only the endpoints wait for him.
+                # Somebody may want what the others have passed; only the endpoints wait for that.
                 unknown = endpoints
                 log.warning("endpoints.not_trimmed", fault=str(error))
             self._retention.keep_only(passed, unknown)
             self._retention.passed(passed, now_ms)
             deletable = self._readership.agreed(admin, self._retention.deletable(now_ms, unknown))
-            # A group may have committed what is not there yet.
+            # A group may have committed offsets that do not exist yet.
             ends, _ = answers_so_far(partial(admin.ends, list(deletable)))
             admin.delete_before({at: min(deletable[at], end) for at, end in ends.items()})
             return True
@@ -164,7 +164,7 @@ class Upkeep:
     def _with_unsubscribed(self, admin: Admin, guaranteed: Sequence[str]) -> Sequence[str]:
         """Return the topics of endpoints from which nothing is deleted before it is read.
 
-        Those that nobody subscribes any more too: what waits there is still to be read. What
+        They include those without subscriptions: what waits there is still to be read. What
         consumers of queues gave up stays as long as its topic says, whoever reads it.
         """
         named = admin.named(self._names.endpoint(self.node, ""))
@@ -176,7 +176,7 @@ class Upkeep:
         ]
 
     def _forget_former(self, admin: Admin, topics: Sequence[str]) -> None:
-        """Forget what was passed in topics that somebody deleted: others have their names now."""
+        """Forget readers' positions in topics that were deleted: others have their names now."""
         names = dict.fromkeys(topics)
         for name in [one for one in self._ids if one not in names]:
             del self._ids[name]

@@ -1,8 +1,8 @@
-"""What can be written now, as the brokers' metadata say. Spec: K2, K20.
+"""What can be written now, according to the brokers' metadata. Spec: K2, K20.
 
 A transaction that touches a partition without a leader, or with too few copies in sync, cannot end,
-and holds its id, successors included, until the partition is back. One that a topic lacks, which
-somebody else has made, ends it. So who writes looks before.
+and blocks its id, for successors too, until the partition is back. One that touches a partition
+missing in a topic that somebody else created fails. So the writer looks first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIN_IN_SYNC = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look found.
+    """The result of a look.
 
     Attributes:
         away: Partitions that cannot be written, and why.
@@ -35,7 +35,7 @@ class Looked:
     gone: frozenset[str] = frozenset()
 
     def unwritable(self, topics: Collection[str]) -> frozenset[str]:
-        """Return those of some topics that cannot be written, or not wholly."""
+        """Return those of some topics that cannot be written, at least in part."""
         return self.gone.union(at.topic for at in self.away).intersection(topics)
 
 
@@ -45,16 +45,16 @@ def look(admin: Admin, names: Mapping[str, int], known: Mapping[str, int]) -> Lo
     Args:
         admin: Of their Kafka cluster.
         names: The topics, and how many partitions of each are written.
-        known: How many copies must be in sync, of topics that are not asked about again.
+        known: How many copies must be in sync, for topics that are not queried again.
 
     Raises:
-        TransportError: Nobody answers.
+        TransportError: No broker answers.
     """
     copies, are_all = answers_so_far(partial(admin.copies, list(names)))
     topics = {at.topic: None for at in copies}
     asked = [topic for topic in topics if topic not in known]
     settings: Mapping[str, Mapping[str, str]] = {}
-    with suppress(TransportDeniedError):  # who may not ask looks for leaders alone
+    with suppress(TransportDeniedError):  # without that right, check only leaders
         settings = admin.settings(asked) if asked else {}
     in_sync = {topic: int(told.get(MIN_IN_SYNC, 1)) for topic, told in settings.items()}
     needed = {**known, **in_sync}

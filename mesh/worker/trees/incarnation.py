@@ -37,47 +37,47 @@ from mesh.worker.trees.telling import RouteTeller
 from mesh.worker.trees.writing import TreeWriter
 
 TICK_MS = 100
-"""How often it looks whether anything is due: each application has its time."""
+"""How often to check whether anything is due: each application has its own time."""
 
 REST_MS = 1_000
-"""How long a link rests whose frames cannot be read."""
+"""How long a link rests whose frames are unreadable."""
 
 LOOK_MS = 1_000
-"""How often lost records are counted, and applications that are gone forgotten."""
+"""How often to count lost records, and forget applications that are gone."""
 
 HEAR_MS = 3_000
 """How long a new incarnation listens for neighbours before it serves applications all the same."""
 
 BACK_MS = 30_000
-"""So long after it has waited its neighbours may still be on their way back from the same outage;
-until then it goes by their frames alone, not by their heartbeats, and expects nothing of those
-whose Kafka cluster was away too: one takes its lead again much sooner than another."""
+"""How long after a wait its neighbours may still be on their way back from the same outage. Until
+then it goes by their frames alone, not by their heartbeats, and expects nothing of those whose
+Kafka cluster was away too: some regain the lead much sooner than others."""
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class TreeIncarnation:
-    """What lives as long as the worker leads.
+    """Everything that lives as long as the worker leads.
 
     Attributes:
-        topology, node: Whose.
+        topology, node: The mesh, and the node.
         id: Uuid and epoch of the node.
         led: The epoch of the node under which it writes.
         apps: The applications, and the tree node that serves them.
         feeds: Reads frames, and what applications write.
-        writer: Writes frames, and what applications are told.
+        writer: Writes frames, and the applications' records.
         own: Looks after the topics of the tree layer.
         refused: Records that could not be read, by topic.
         began_ms: Since when it lives.
         open: Neighbours whose frames are read.
-        resting: Until when a link rests whose frames could not be read.
-        told: Why frames were dropped, as often as the log has said.
-        teller: Knows which routes were told.
+        resting: Until when a link rests whose frames were unreadable.
+        told: Reasons of dropped frames, as often as the log has reported them.
+        teller: Knows which routes were reported.
         has_roles: Whether it serves applications.
-        looked_ms, ticked_ms: When it looked, see `LOOK_MS` and `TICK_MS`.
+        looked_ms, ticked_ms: When it last looked, see `LOOK_MS` and `TICK_MS`.
         suspended_ms: Since when it may not write, None while it may.
-        held, held_bytes: What was read meanwhile, and what that comes to.
+        held, held_bytes: What was read meanwhile, and its size.
         back_ms: Until when neighbours may be on their way back.
     """
 
@@ -105,26 +105,26 @@ class TreeIncarnation:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it may write nothing: this worker does not lead just now."""
+        """Whether it must write nothing: this worker does not lead just now."""
         return self.suspended_ms is not None
 
     def relink(self, relinked: Relinked) -> None:
-        """Go by another topology."""
+        """Switch to another topology."""
         self.topology = relinked.topology
         self.apps.splits.follow(relinked.topology.nodes)
         self.feeds.topology = self.writer.topology = relinked.topology
         self.own.topology = relinked.topology
 
     def hold(self, records: Sequence[Record]) -> None:
-        """Keep records until it goes on."""
+        """Keep records until it resumes."""
         self.held += records
         self.held_bytes += sum(len(one.value() or b"") for one in records)
 
     def resume(self, epoch: int, now_ms: int) -> Sequence[Record]:
-        """Go on: nobody else has led meanwhile; return what was held."""
+        """Resume: nobody else has led meanwhile; return what was held."""
         self.led, self.suspended_ms, self.back_ms = epoch, None, now_ms + BACK_MS
         held, self.held, self.held_bytes = self.held, [], 0
-        self.teller.forget()  # whoever reads goes by the epoch
+        self.teller.forget()  # readers go by the epoch
         log.info("trees.resumed", records=len(held))
         nodes = self.topology.nodes
         reached = [link for link in self.open if nodes[link].kafka == nodes[self.node].kafka]
@@ -132,12 +132,12 @@ class TreeIncarnation:
         return held
 
     def close(self, patience_s: float) -> None:
-        """End it; frames that wait to be written are waited for so long."""
+        """End it; frames waiting to be written get this much time."""
         self.feeds.close()
         self.writer.close(patience_s)
 
     def take(self, records: Sequence[Record], now_ms: int) -> None:
-        """Take records of topics that are for the tree layer, in their order."""
+        """Take records of the tree layer's topics, in order."""
         roles = TopicNames(self.topology.prefix).roles(self.node)
         for place, group in by_partition(records).items():
             whose = self.feeds.neighbour(place.topic)
@@ -154,7 +154,7 @@ class TreeIncarnation:
         """Do what is due.
 
         Args:
-            links: Neighbours with whom it may speak now.
+            links: Neighbours that it may exchange frames with now.
             now_ms: The present moment.
         """
         for link in [link for link, until_ms in self.resting.items() if now_ms >= until_ms]:
@@ -192,25 +192,26 @@ class TreeIncarnation:
             self._tell_dropped()
 
     def _may_serve(self, links: Collection[str], now_ms: int) -> bool:
-        """Return whether applications can be served: their requests are read, neighbours are heard.
+        """Return whether applications can be served: requests are read, neighbours are heard.
 
-        What a neighbour knows is newer than what an incarnation that remembers nothing would say:
-        without its clock a holder that comes back would lose its role to its own former instance.
+        A neighbour's knowledge is newer than anything an incarnation without memory would say:
+        without the neighbour's clock a returning holder would lose its role to its own former
+        instance.
         """
         names = TopicNames(self.topology.prefix)
         if not self.feeds.has_read(names.roles(self.node)):
             return False
         if self.feeds.end(names.sends(self.node)) is None:
-            return False  # what is sent by who hears that it is served would be before its end
+            return False  # a send on hearing of the service would be before its end
         up = self.apps.node.links_up
         return all(link in up for link in links) or now_ms - self.began_ms >= HEAR_MS
 
     def give(self, input_: NodeInput, now_ms: int) -> None:
-        """Give an input to the tree node and its applications, and do what they ask for."""
+        """Pass an input to the tree node and its applications, and perform their effects."""
         self.writer.perform(self.apps.step(input_, now_ms))
 
     def close_links(self, links: Sequence[str], now_ms: int) -> None:
-        """Read no frames of these neighbours any more."""
+        """Stop reading frames of these neighbours."""
         closed = [link for link in links if link in self.open]
         for link in closed:
             del self.open[link]
@@ -219,7 +220,7 @@ class TreeIncarnation:
             self.feeds.listen_to(list(self.open))
 
     def _tell_dropped(self) -> None:
-        """Log in one line which frames meant nothing here since the last such line."""
+        """Log in one line which frames were dropped here, and why, since the last such line."""
         counts = Counter(self.apps.node.counts)
         if dropped := counts - self.told:
             self.told = counts
@@ -249,7 +250,7 @@ class TreeIncarnation:
             try:
                 said.append(decode_roles(record.key(), record.value(), headers_of(record)))
             except ProtocolError as error:
-                self.give(RolesRead(said), now_ms)  # it may be of one that has just begun
+                self.give(RolesRead(said), now_ms)  # it may be from one that has just begun
                 said = []
                 self._refuse(record, error, now_ms)
         self.give(RolesRead(said), now_ms)
@@ -266,7 +267,7 @@ class TreeIncarnation:
             self.give(said, now_ms)
 
     def _refuse(self, record: Record, error: Exception, now_ms: int) -> None:
-        """Count a record that means nothing, and notify the application it names, if it lives."""
+        """Count an unusable record, and notify the application it names, if that lives."""
         self._note(record, error)
         app = (record.key() or b"").partition(b" ")[0].decode("utf-8", "replace")
         text = f"{record.topic()} at offset {record.offset()}: {error}"

@@ -1,6 +1,6 @@
-"""What the tree layer reads: frames and sends from where they end now, all else from the start.
+"""What the tree layer reads: frames and sends from their present end, the rest from the start.
 
-Nothing is replayed of what passes: what was written before this node listened is nobody's.
+Passing records are not replayed: what was written before this node listened is nobody's.
 Spec: tree_layer 12; kafka.md 1.
 """
 
@@ -21,7 +21,7 @@ from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 
 RETRY_MS = 1_000
-"""How often a topic is looked for that is not there, or whose Kafka cluster does not answer."""
+"""How often to look for a topic that is missing, or whose Kafka cluster does not answer."""
 
 log = structlog.get_logger()
 
@@ -31,11 +31,11 @@ class _Feed:
     """A topic that is read or looked for.
 
     Attributes:
-        neighbour: Whose frames it has, "" for the own topics.
-        from_end: Whether only what comes is read.
+        neighbour: The neighbour whose frames it has, "" for the own topics.
+        from_end: Whether only new records are read.
         end: Where it ended when it was found; None before that.
         tried_ms: When it was last looked for and not found.
-        is_read: All that it held then was read.
+        is_read: Everything that it held then has been read.
         was_lost: What it held before that is nobody's.
     """
 
@@ -56,7 +56,7 @@ class TreeFeeds:
     Attributes:
         topology, node: Whose.
         admins, readers: Per Kafka cluster.
-        intake: Forgets what was fetched of topics that are read no more.
+        intake: Forgets what was fetched from topics that are no longer read.
         questions: Ask where topics end.
     """
 
@@ -79,7 +79,7 @@ class TreeFeeds:
         return TopicNames(self.topology.prefix)
 
     def neighbour(self, topic: str) -> str | None:
-        """Return whose frames a topic has, "" for the own topics, None if it is not read."""
+        """Return whose frames a topic has: a neighbour's, "" for own topics, None if not read."""
         feed = self._feeds.get(topic)
         return None if feed is None or feed.end is None else feed.neighbour
 
@@ -89,7 +89,7 @@ class TreeFeeds:
         return None if feed is None else feed.end
 
     def listen_to(self, neighbours: Collection[str]) -> Sequence[str]:
-        """Read frames of exactly these; return those that are no longer read."""
+        """Read frames of exactly these; return the neighbours no longer read."""
         known = [feed.neighbour for feed in self._feeds.values() if feed.neighbour]
         gone = [name for name in known if name not in neighbours]
         for name in gone:
@@ -103,7 +103,7 @@ class TreeFeeds:
     def find(self, now_ms: int) -> Iterator[str]:
         """Look for what is not read yet; yield neighbours whose frames are read from now on.
 
-        "" stands for an own topic of which something was lost: what comes now is read again.
+        "" stands for an own topic that had lost something and is being read again.
         """
         wanted: dict[str, list[_Feed]] = {}
         for feed in self._feeds.values():
@@ -130,7 +130,7 @@ class TreeFeeds:
     def _found(self, feed: _Feed, ends: Mapping[str, int | None], now_ms: int) -> Iterator[str]:
         topic = feed.place.topic
         if topic not in ends:
-            return  # it was not asked for yet
+            return  # it was not requested yet
         end = ends[topic]
         if end is None:
             feed.tried_ms = now_ms
@@ -149,9 +149,9 @@ class TreeFeeds:
         return any(feed.place in places for feed in self._feeds.values())
 
     def lost(self, places: Collection[TopicPartition]) -> Sequence[str]:
-        """Look again for topics that lost their end, or were recreated; return whose they were.
+        """Look again for topics that lost their end, or were recreated; return their neighbours.
 
-        What lay between is nobody's: links start over, and applications say again what they want.
+        What lay between is nobody's: links start over, and applications repeat what they want.
         """
         gone = [feed for feed in self._feeds.values() if feed.place in places]
         for feed in gone:
@@ -169,7 +169,7 @@ class TreeFeeds:
             self.intake.forget([feed.place])
 
     def has_read(self, topic: str) -> bool:
-        """Return whether all that a topic held when it was found has been read."""
+        """Return whether everything that a topic held when it was found has been read."""
         feed = self._feeds[topic]
         if not feed.is_read and feed.end is not None:
             feed.is_read = self.intake.positions.get(feed.place, BEGINNING) >= feed.end
@@ -178,6 +178,6 @@ class TreeFeeds:
         return feed.is_read
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Stop reading."""
         for topic in list(self._feeds):
             self._leave(topic)

@@ -1,9 +1,10 @@
 """The tree layer of a node, run by the worker that leads it.
 
 One incarnation lives as long as the leadership: takeover and restart are a crash with loss of
-memory, after which `roles` tells what applications want. A worker that cannot write because its
-own Kafka cluster is away leads no more; if it leads again next, nobody has led in between, and the
-incarnation goes on. Until then it is suspended: it writes nothing, and no time passes for it.
+memory, after which `roles` says what applications want. A worker that cannot write because its own
+Kafka cluster is away no longer leads; if it is also the next to lead, nobody has led in between,
+and the incarnation goes on. Until then it is suspended: it writes nothing, and no time passes for
+it.
 Spec: tree_layer 12, 13.
 """
 
@@ -34,19 +35,19 @@ from mesh.worker.trees.reading import TreeFeeds
 from mesh.worker.trees.writing import TreeWriter
 
 TURN_MS = 20
-"""How often the tree layer looks at its links, topics and clocks. A busy worker turns more often,
-and most of its turns do not concern the tree layer; what is read is taken at once."""
+"""How often the tree layer checks its links, topics and clocks. A busy worker turns more often, and
+most of its turns do not concern the tree layer; what is read is taken at once."""
 
 HOLD_MS = 60_000
-"""For how long a suspended incarnation waits for the lead. Spec: tree_layer 12 (b), `hold_down`."""
+"""How long a suspended incarnation waits for the lead. Spec: tree_layer 12 (b), `hold_down`."""
 
 HELD_MAX, HELD_BYTES_MAX = 10_000, 64 << 20
-"""Records that wait for a suspended incarnation, of links whose Kafka cluster answers; and what
-they come to."""
+"""How many records wait for a suspended incarnation, of links whose Kafka cluster answers, and
+their size."""
 
 COLLECTED_BYTES_MIN = 60_000
-"""What answers of one response may come to however small messages are: what some hundred nodes say
-of themselves. Topics have room for so much beyond a message."""
+"""What the answers in one response may add up to even if messages are small: what some hundred
+nodes report about themselves. Topics have that much room beyond a message."""
 
 LEAVE_S = 1.0
 """How long a node that stops waits for its last frames to be written."""
@@ -60,12 +61,12 @@ class TreeFigures:
 
     Attributes:
         size: What it keeps, and what is under way.
-        links: With how many neighbours it exchanges frames.
-        applications: How many live.
-        frames: Written, by kind.
+        links: Number of neighbours with which it exchanges frames.
+        applications: Number of live applications.
+        frames: Frames written, by kind.
         dropped: Frames and answers that meant nothing here, by reason.
-        refused: How many requests of applications were refused, by code.
-        unread: Frames, and records of applications, that could not be read.
+        refused: Refused requests of applications, by code.
+        unread: Frames, and records of applications, that were unreadable.
         lost: Records that Kafka did not take.
     """
 
@@ -84,7 +85,7 @@ class TreeService:
     """The tree layer of one worker.
 
     Attributes:
-        topology, node: Whose.
+        topology, node: The mesh, and the node.
         home: The node's own Kafka cluster.
         admins, readers: Per Kafka cluster.
         intake: Of the worker.
@@ -108,7 +109,7 @@ class TreeService:
 
     @property
     def applications(self) -> Applications | None:
-        """What it knows, None while this worker does not lead."""
+        """The applications it knows, None while this worker does not lead."""
         return None if self._now is None else self._now.apps
 
     @property
@@ -119,7 +120,7 @@ class TreeService:
 
     @property
     def status(self) -> TreeStatus | None:
-        """How it is, for the heartbeat; None while this worker does not lead."""
+        """Its status for the heartbeat; None while this worker does not lead."""
         if self._now is None:
             return None
         node = self._now.apps.node
@@ -133,7 +134,7 @@ class TreeService:
 
     @property
     def figures(self) -> TreeFigures | None:
-        """What metrics show; None while this worker does not lead."""
+        """The figures for metrics; None while this worker does not lead."""
         now = self._now
         if now is None or now.is_suspended:
             return None
@@ -158,7 +159,7 @@ class TreeService:
         return self._now is not None and self._now.feeds.neighbour(topic) is not None
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:
-        """Follow another topology; links that are gone close with the next step."""
+        """Switch to another topology; links that are gone close with the next step."""
         self.topology = relinked.topology
         self._end_suspended()
         now_ms = self._awake(now_ms)
@@ -192,7 +193,7 @@ class TreeService:
             self._begin(uuid, epoch, awake_ms)
 
     def _wait(self, now_ms: int) -> None:
-        """Wait for the lead, not without end."""
+        """Wait for the lead, but not forever."""
         now = self._now
         if now is not None:
             if now.suspended_ms is None:
@@ -202,12 +203,12 @@ class TreeService:
                 self._end(now, patience_s=0.0)
 
     def _resume(self, now: TreeIncarnation, epoch: int, now_ms: int) -> None:
-        """Go on: nobody else has led meanwhile."""
+        """Resume: nobody else has led meanwhile."""
         held = now.resume(epoch, now_ms)
         self.take(held, now_ms + self._time.stood_still_ms)
 
     def _end_suspended(self) -> None:
-        """End an incarnation that would have to say something and may not."""
+        """End an incarnation that would have to write something and may not."""
         if self._now is not None and self._now.is_suspended:
             self._end(self._now, patience_s=0.0)
 
@@ -240,7 +241,7 @@ class TreeService:
         return self.topology.nodes[self.node].realm or ""
 
     def _fit(self, tree_node: TreeNode) -> None:
-        """Give the tree node what the topology says of it."""
+        """Apply what the topology says about the tree node."""
         tree_node.reach(len(self.topology.nodes))
         pings = self.topology.role_pings
         tree_node.try_links(round(pings.every_s * 1000), pings.missed_max)
@@ -248,7 +249,7 @@ class TreeService:
     # -- one turn -------------------------------------------------------------------------
 
     def take(self, records: Sequence[Record], now_ms: int) -> None:
-        """Take records of topics that are for the tree layer, in their order."""
+        """Take records of the tree layer's topics, in order."""
         now_ms = self._awake(now_ms)
         if self._now is None:
             return
@@ -258,7 +259,7 @@ class TreeService:
             self._now.take(records, now_ms)
 
     def lost(self, places: Collection[TopicPartition], now_ms: int) -> None:
-        """Follow topics whose reader stands outside their log; their links close and open again."""
+        """Handle topics whose reader is outside their log; their links close and open again."""
         if self._now is not None and self._now.feeds.has_any(places):
             self._end_suspended()
         now_ms = self._awake(now_ms)
@@ -273,7 +274,7 @@ class TreeService:
         """Do what is due.
 
         Args:
-            links: Neighbours with whom the tree layer may speak now.
+            links: Neighbours that the tree layer may exchange frames with now.
             now_ms: The present moment.
         """
         self._stepped_ms = now_ms
@@ -297,7 +298,7 @@ class TreeService:
             self._end(self._now, patience_s=LEAVE_S)
 
     def abandon(self) -> None:
-        """End as in a crash: neighbours find out by themselves."""
+        """End as in a crash: neighbours notice by themselves."""
         if self._now is not None:
             self._end(self._now, patience_s=0.0)
 

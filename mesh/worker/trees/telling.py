@@ -1,7 +1,7 @@
-"""What a node knows of the ways to roles, written to `routes` for whoever only looks.
+"""A node's knowledge of the ways to roles, written to `routes` for those who only look.
 
 Nobody has to ask, and so to write, to see it. A mesh without roles stays silent, and so does one
-whose routes stay as they are. Spec: tree_layer 8.
+whose routes do not change. Spec: tree_layer 8.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from mesh.trees.applications.known_routes import tell_routes
 from mesh.trees.machine import TreeNode
 
 ROLES_MAX = 1_000
-"""Roles that are reported, those of the trees used last first: there is no end to names that people
-make up. A node tells of the others when it is asked (`mesh role route`)."""
+"""Roles that are reported, those of the most recently used trees first: people can make up any
+number of names. A node reports on the others on request (`mesh role route`)."""
 
 AT_ONCE = 200
-"""Roles looked at in one go: where there are thousands, some are reported seconds later."""
+"""Roles looked at in one go: if there are thousands, some are reported seconds later."""
 
 AGAIN_MS = 6 * 3600 * 1000
-"""After so long what still holds is said again: the topic forgets what is older than a day, which
-a former incarnation may have said."""
+"""After this long, what still holds is repeated: the topic drops records older than a day, which a
+former incarnation may have written."""
 
 
 @dataclass(slots=True)
@@ -35,14 +35,14 @@ class RouteTeller:
     _rest: list[Address] = field(default_factory=list)
 
     def forget(self) -> None:
-        """Have all reported again, also what is no longer known: nobody may have heard that."""
+        """Report everything again, even what is no longer known: nobody may have heard that."""
         self._told = dict.fromkeys(self._told, (None, 0))
         self._rest.clear()
 
     def news(self, node: TreeNode, now_ms: int) -> Iterator[tuple[Address, RoutesTold | None]]:
-        """Yield what differs from what was reported; None where nothing is known any more.
+        """Yield what differs from the last report; None where nothing is known any more.
 
-        What heartbeats tell of a node, its links and its colour, is left out.
+        What heartbeats say about a node, its links and its colour is left out.
         """
         if not self._rest:
             self._rest = list(islice(node.addresses, ROLES_MAX))

@@ -1,7 +1,7 @@
 """What the tree layer writes: frames, records for applications, and ends of requests.
 
-One plain idempotent writer, so that records of a topic stay in order. The topic of an application
-is made when it is first told something; until then what it is told waits.
+One plain idempotent writer, so that records of a topic stay in order. An application's topic is
+created for its first record; until then its records wait.
 Spec: tree_layer 12; kafka.md 1.
 """
 
@@ -30,20 +30,20 @@ from mesh.worker.process.questions import Questions
 
 RETRY_MS = 1_000
 WAITING_MAX = 1_000
-"""Records that wait for the topic of an application; the oldest are left out beyond that."""
+"""Records that wait for the topic of an application; beyond that the oldest are dropped."""
 
 WAITING_BYTES_MAX = 64 << 20
-"""Of all that waits so; an application for which more comes goes without its oldest."""
+"""Size of all that waits this way; an application for which more comes loses its oldest records."""
 
 APPS_AT_ONCE = 200
-"""Topics made in one go. After a refusal each is made alone: it may be of one name."""
+"""Topics created in one go. After a refusal each is created alone: one name may be the cause."""
 
 TOPICS_MAX = 10_000
-"""Topics of applications that stand at a node, gone ones too: names that are made up have no end,
-and whoever may ask for roles would have the brokers make topics without one."""
+"""Topics of applications at a node, gone ones included: made-up names have no end, and whoever may
+request roles could have the brokers create any number of topics."""
 
 GONE_MAX = 1_000
-"""Applications that are gone for which something waits: names that are made up have no end."""
+"""Gone applications for which something waits: made-up names have no end."""
 
 log = structlog.get_logger()
 
@@ -55,7 +55,7 @@ class TreeWriter:
     Attributes:
         topology, node: Whose.
         home: The node's own Kafka cluster.
-        questions: Make topics beside the loop.
+        questions: Create topics beside the loop.
         epoch: Of the incarnation.
         lost: Records that were not written.
         frames: Frames written, by kind.
@@ -84,7 +84,7 @@ class TreeWriter:
         self._admin = self.home.admin()
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """Write what a step asks for, in its order."""
+        """Write the effects of a step, in order."""
         for effect in effects:
             match effect:
                 case Transmit():
@@ -97,12 +97,12 @@ class TreeWriter:
                     self._write(lease_key(app), None)
 
     def tell_routes(self, address: Address, told: RoutesTold | None, epoch: int) -> None:
-        """Write what is known of the way to a role, or with None that nothing is any more."""
+        """Write what is known of the way to a role; None if nothing is known any more."""
         value = None if told is None else encode_event(told, epoch)
         self._writer.produce(self._names.routes(self.node), value, routes_key(address), 0)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
-        """Write on `roles`, where the node is not alone: it must know its own words again."""
+        """Write to `roles`, where others write too: the node must recognise its own records."""
         topic = self._names.roles(self.node)
         self._writer.produce(topic, value, key, 0, headers=written_by(self.epoch))
 
@@ -110,7 +110,7 @@ class TreeWriter:
         try:
             key, value = encode_frame(effect.frame)
         except LocalProtocolError as error:
-            # Its number is missing then, so that the neighbour finds the link down.
+            # Its number is missing then, so that the neighbour considers the link down.
             log.warning("trees.not_written", link=effect.link, fault=str(error))
             return
         self.frames[key.decode()] += 1
@@ -130,7 +130,7 @@ class TreeWriter:
             self.lost += 1
 
     def see_to(self, now_ms: int) -> None:
-        """Make topics of applications that get a record for the first time."""
+        """Create topics of applications that get their first record."""
         is_rest = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
         if not self._waiting or is_rest:
             return
@@ -159,7 +159,7 @@ class TreeWriter:
             log.warning("trees.no_topic", apps=refused[:5], fault=text)
 
     def _make(self, apps: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """Make topics; return whose, and for whom there is no room any more."""
+        """Create topics; return their applications, and those for which there is no room."""
         specs = {app: app_topic(self.topology, self.node, app) for app in apps}
         standing = dict.fromkeys(self._admin.named(self._names.app(self.node, "")))
         fresh = [app for app, spec in specs.items() if spec.name not in standing]
@@ -174,9 +174,9 @@ class TreeWriter:
         return waited
 
     def forget(self, apps: Collection[str]) -> None:
-        """Keep nothing of applications that are none of these any more.
+        """Keep nothing of applications that are no longer among these.
 
-        What waits for the topics of some is kept: one that slept too long is told so.
+        Some applications' waiting records are kept: one that slept too long is notified.
         """
         for app in [app for app in self._made if app not in apps]:
             del self._made[app]
@@ -184,15 +184,15 @@ class TreeWriter:
             self.lost += len(self._no_longer_waiting(app))
 
     def count_lost(self) -> int:
-        """Return how much brokers did not take, perhaps because somebody deleted a topic."""
+        """Return how many records brokers did not take, perhaps because a topic was deleted."""
         if failed := self._writer.failed():
             self.lost += failed
-            self._made.clear()  # who is told something next has its topic made, if it is not there
+            self._made.clear()  # the next record creates a missing topic
             log.warning("trees.lost", records=failed)
         return failed
 
     def close(self, patience_s: float) -> None:
-        """Write what was asked for, if that is possible within the time, and release all."""
+        """Write what was requested, as far as time permits, and release everything."""
         if patience_s > 0:
             self._writer.flush(patience_s)
         self._writer.close()
