@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from mesh.client import MeshClient, MessageClass, ReceivedMessage
+from mesh.client.outbound import check_number
 from mesh.config.legal import legal_topology_from, load_legal_topology
 from mesh.config.nearest import check_node, nearest
 from mesh.core.legality import judge
@@ -191,7 +192,10 @@ class MeshUnderTest(ABC):
 
         Raises:
             NotDeliveredError: Fewer came in time.
+            TypeError: The count or the timeout is no number.
         """
+        check_number("count", count, "a number of messages")
+        check_number("timeout_s", timeout_s, "a number of seconds")
         found: list[ReceivedMessage] = []
         left_s = timeout_s
         with closing(self._own_client(node).deliveries(endpoint)) as stream:

@@ -8,6 +8,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -444,6 +445,12 @@ def test_time_that_is_no_number_does_not_pass(seconds: str, fault: type[Exceptio
     """Text was repeated a thousand times, and the mesh lived until that many seconds had passed."""
     with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh, pytest.raises(fault, match="seconds"):
         mesh.pass_time(float(seconds) if seconds == "nan" else seconds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("count", "timeout_s"), [("1", 1.0), (None, 1.0), (1, "1"), (1, None)])
+def test_a_wait_for_what_is_no_number_is_told_in_words(count: Any, timeout_s: Any) -> None:
+    with pytest.raises(TypeError, match="must be a number of"):
+        InMemoryMesh(EXAMPLE / "mesh.yaml").wait_delivered("tk1", "e", count, timeout_s=timeout_s)
 
 
 def test_a_fork_that_leaves_the_block_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
