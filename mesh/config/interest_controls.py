@@ -68,7 +68,7 @@ def _faults(
     node, kinds = one.get("node"), _kinds(one)
     if isinstance(node, str) and node not in nodes:
         hint = nearest(node, list(nodes)) or "; none is declared"
-        yield ("node",), "UNKNOWN_NODE", f"no node is called {node!r}{hint}"
+        yield ("node",), "UNKNOWN_NODE", f"no node is called {node[:80]!r}{hint}"
     if not kinds and not one.keys() - _KEYS:  # a misspelt one is reported by its shape
         yield (), "MISSING_KEY", "say what it does: give static or local, with a filter"
     if len(kinds) > 1:

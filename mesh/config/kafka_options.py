@@ -279,10 +279,10 @@ def bootstrap_fault(value: str) -> str | None:
             return f"a broker is empty; {SERVERS_RULE}"
         protocol, mark, rest = text.rpartition("://")
         if mark and protocol not in _PROTOCOLS:
-            return f"{text!r} is a URL; {SERVERS_RULE}"
+            return f"{text[:80]!r} is a URL; {SERVERS_RULE}"
         match = _BROKER.fullmatch(rest)
         if match is None or not _is_host(match[1]):
-            return f"{text!r} is not a broker; {SERVERS_RULE}"
+            return f"{text[:80]!r} is not a broker; {SERVERS_RULE}"
         if not 1 <= int(match[2]) <= 65535:
             return f"port {match[2]} is not between 1 and 65535; {SERVERS_RULE}"
     return None

@@ -51,7 +51,8 @@ def dotted(path: Sequence[str | int]) -> str:
     """Return a path for people: `spec.zones.TK.links[0]`; the place of what has no file."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        shown = f"[{part}]" if isinstance(part, int) else _short(part)
+        text += f".{shown}" if text and isinstance(part, str) else shown
     return text
 
 

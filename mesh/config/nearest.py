@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from mesh.model.topology import Topology
 
 
+LENGTH_MAX = 200
+"""No name is longer. To compare what is takes the square of its length: minutes, for a page."""
+
+
 def nearest(word: str, known: Sequence[str]) -> str:
     """Return `; did you mean x?`, or what there is to choose from, or nothing.
 
@@ -19,8 +23,9 @@ def nearest(word: str, known: Sequence[str]) -> str:
         word: What was written.
         known: What could have been meant.
     """
+    known = [name for name in known if len(name) <= LENGTH_MAX]
     lowered = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.5)
+    found = get_close_matches(word[:LENGTH_MAX].lower(), list(lowered), n=1, cutoff=0.5)
     if found:
         return f"; did you mean {lowered[found[0]]}?"
     listed = sorted(known)

@@ -58,7 +58,7 @@ def queue_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
         other = seen.setdefault(fold(name), name)
         if other != name:
             message = (
-                f"{name!r} and {other!r} are one queue: case does not tell names apart; "
+                f"{name[:80]!r} and {other[:80]!r} are one queue: case does not tell names apart; "
                 "merge the two"
             )
             yield "NAME_CLASH", message, ("queues", name)
@@ -72,7 +72,7 @@ def _of_queue(name: str, queue: Mapping[str, object], nodes: list[str]) -> Itera
         path: KeyPath = ("queues", name, "home")
         if home not in nodes:
             hint = nearest(home, nodes) or "; none is declared"
-            yield "UNKNOWN_NODE", f"no node is called {home!r}{hint}", path
+            yield "UNKNOWN_NODE", f"no node is called {home[:80]!r}{hint}", path
         if queue.get("policy") != QueuePolicy.HOME:
             message = "only a queue with policy home has one; write policy: home or remove it"
             yield "CONFLICTING_KEYS", message, path

@@ -83,7 +83,7 @@ def _faults(
     unknown = [end for end in ends if end not in nodes]
     for end in unknown:
         hint = nearest(end, list(nodes)) or "; none is declared"
-        yield "UNKNOWN_NODE", f"no node is called {end!r}{hint}", "link"
+        yield "UNKNOWN_NODE", f"no node is called {end[:80]!r}{hint}", "link"
     if len(ends) != 2 or unknown:
         return
     if frozenset(ends) not in pairs:
@@ -93,7 +93,7 @@ def _faults(
     if not isinstance(source, str):
         return
     if source not in ends:
-        message = f"{source!r} is not an end of the link; write {ends[0]} or {ends[1]}"
+        message = f"{source[:80]!r} is not an end of the link; write {ends[0]} or {ends[1]}"
         yield "UNKNOWN_NODE", message, "from"
         return
     way = (source, _other(ends, source))

@@ -181,7 +181,7 @@ class _Checker:
                 self._note("BAD_NAME", fault, (section, name))
             other = seen.setdefault(fold(name), name)
             if other != name:
-                message = f"{name!r} and {other!r} differ in case only; rename one"
+                message = f"{name[:80]!r} and {other[:80]!r} differ in case only; rename one"
                 self._note("NAME_CLASH", message, (section, name))
 
     def _settings(self) -> None:
@@ -222,7 +222,7 @@ class _Checker:
             return True
         code = "UNKNOWN_NODE" if noun == "node" else "UNKNOWN_KAFKA"
         hint = nearest(name, list(known)) or "; none is declared"
-        self._note(code, f"no {noun} is called {name!r}{hint}", path)
+        self._note(code, f"no {noun} is called {name[:80]!r}{hint}", path)
         return False
 
     def _node(self, name: str, node: Entries) -> None:

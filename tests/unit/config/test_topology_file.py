@@ -396,6 +396,36 @@ def test_any_shape_is_refused_without_a_traceback(value: object) -> None:
     assert all(problem.code for problem in caught.value.problems)
 
 
+def test_names_without_end_fill_no_screen() -> None:
+    """Whatever was pasted where a name belongs, a problem stays a line that somebody can read.
+
+    And it is told at once: to look for what such a name was meant to be took minutes.
+    """
+    long, other = "n" * 5_000, "N" * 5_000
+    spec = {
+        "prefix": "p" * 60 + "!",
+        "kafka": {"k": {"bootstrap.servers": long}, "u": {"bootstrap.servers": f"{long}://h:1"}},
+        "nodes": {"a": {"kafka": long}, "b": {"kafka": "k"}, long: {"kafka": "k"}, other: {}},
+        "zones": {
+            "Z": {"kind": "one-hop", "nodes": ["a", long + "x"]},
+            "L": {"kind": "multi-hop", "links": [["a", "b"]]},
+            "J": {"kind": "join", "from": long + "x", "to": "b"},
+        },
+        "selectors": [
+            {"link": ["a", long + "x"], "from": "a", "when": "true"},
+            {"link": ["a", "b"], "from": long, "when": "true"},
+        ],
+        "interest": [{"node": long + "x", "static": "x"}],
+        "queues": {"q": {"policy": "home", "home": long + "x"}, long: {}, other: {}},
+        long: 1,
+    }
+    with pytest.raises(ConfigError) as caught:
+        topology_from_mapping(spec)
+    lines = [problem.line() for problem in caught.value.problems]
+    assert len(lines) > 12
+    assert max(map(len, lines)) < 400, max(lines, key=len)
+
+
 def test_inline_mesh_is_located_in_its_own_file() -> None:
     """Problems of a mesh inside a scenario name the scenario's lines."""
     text = b"spec:\n  mesh:\n    kafka: {k: {}}\n    nodes:\n      a: {kafca: k}\n"
