@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import pytest
 from hypothesis import settings
+from structlog.testing import capture_logs
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
@@ -20,6 +21,7 @@ from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware
 from mesh.local.software import prepare_kafka, with_spark_classes
 from tests.parts import durations
+from tests.said import Said
 from tests.scheduling import FromBothEnds, make_way, place, tell
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
@@ -38,6 +40,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("suite", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=10)  # `make check`
 settings.load_profile("suite")
+
+
+@pytest.fixture
+def said() -> Iterator[Said]:
+    """Begin to listen; named before other fixtures it hears what happens in those as well."""
+    with capture_logs() as entries:
+        yield Said(entries)
+
 
 Unavailable = Callable[[str, str], NoReturn]
 ClustersOf = Callable[[int], Sequence[str]]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 EVENT = re.compile(r"[a-z]+\.[a-z_]+")
 LEVELS = {"info": "info", "warning": "warning", "error": "error", "exception": "error"}
@@ -64,3 +66,11 @@ def test_the_page_names_every_event_with_its_fields() -> None:
     page, code = told(), written()
     assert len(code) > 100
     assert {key: page.get(key) for key in page.keys() | code.keys()} == code
+
+
+@pytest.mark.parametrize("event", sorted(event for level, event in told() if level == "error"))
+def test_every_error_is_provoked_by_a_test(event: str) -> None:
+    """Whoever is to act on it has nothing else; a test beside this one sees it written."""
+    asserted = f'said.of("{event}")'
+    tests = (ROOT / "tests").rglob("test_*.py")
+    assert any(asserted in one.read_text(encoding="utf-8") for one in tests)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.component.api.conftest import Api
+from tests.said import Said
 
 
 def test_a_mesh_that_cannot_be_looked_at_is_told_and_needs_no_restart(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    said: Said, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is answered is then as old as the last look: feeds say how old, and nobody is sent."""
     monkeypatch.setattr(api.live._thread, "is_alive", lambda: True)
@@ -24,6 +25,7 @@ def test_a_mesh_that_cannot_be_looked_at_is_told_and_needs_no_restart(
     api.lives(70)
     assert [api.ask(probe).status for probe in ("/livez", "/readyz")] == [200, 503]
     assert api.live.idle_s >= 60
+    assert [one["log_level"] for one in said.of("look.failed")][-1] == "error"
     monkeypatch.undo()
     monkeypatch.setattr(api.live._thread, "is_alive", lambda: True)
     api.lives(1)

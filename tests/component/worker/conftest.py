@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from structlog.testing import capture_logs
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
@@ -26,28 +24,6 @@ CHAIN = {
     "nodes": {"a": {}, "b": {}, "c": {}},
     "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}},
 }
-
-
-class Said:
-    """What is written to the log while a test runs: an operator has nothing else afterwards."""
-
-    def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        self._entries = entries
-
-    def of(self, event: str) -> list[dict[str, Any]]:
-        """Return the level and the fields of each entry of an event, in order."""
-        return [
-            {name: value for name, value in one.items() if name != "event"}
-            for one in self._entries
-            if one["event"] == event
-        ]
-
-
-@pytest.fixture
-def said() -> Iterator[Said]:
-    """Begin to listen; named before other fixtures it hears what happens in those as well."""
-    with capture_logs() as entries:
-        yield Said(entries)
 
 
 class SmallMesh:

@@ -18,6 +18,7 @@ from mesh.wire.links import encode_node_links
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from mesh.worker.control import control_writer
 from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 OUTBOX = "mesh.a.to.b.g"
 CONTROL = "mesh.c.control"
@@ -202,7 +203,9 @@ def test_a_key_that_belongs_to_another_topic_is_counted(
     assert mesh.world.workers["b"]._listener.refused == before + 1
 
 
-def test_a_frame_of_another_version_stops_its_link_and_no_other(mesh: SmallMesh) -> None:
+def test_a_frame_of_another_version_stops_its_link_and_no_other(
+    said: Said, mesh: SmallMesh
+) -> None:
     """Spec: K10, R6."""
     header, value = sent_frame(mesh)
     mesh.write(
@@ -213,6 +216,7 @@ def test_a_frame_of_another_version_stops_its_link_and_no_other(mesh: SmallMesh)
     mesh.publish(b"3", [subject("acme/x")], partition=1)
     mesh.run()
     assert [record.value() for record in mesh.delivered()] == [b"1", b"3"]
+    assert {(one["topic"], one["partition"]) for one in said.of("link.stopped")} == {(OUTBOX, 0)}
 
 
 def test_who_leads_no_more_leaves_nothing_to_its_next_turn_as_leader(mesh: SmallMesh) -> None:
@@ -224,7 +228,7 @@ def test_who_leads_no_more_leaves_nothing_to_its_next_turn_as_leader(mesh: Small
     assert not any((record.key() or b"").startswith(b"stop ") for record in mesh.read(CONTROL))
 
 
-def test_a_number_without_a_next_one_ends_no_worker(mesh: SmallMesh) -> None:
+def test_a_number_without_a_next_one_ends_no_worker(said: Said, mesh: SmallMesh) -> None:
     """Whoever hands a node's own record on may know more than it does: it counts on from there."""
     worker = mesh.world.workers["b"]
     end = (1 << 63) - 1
@@ -234,6 +238,7 @@ def test_a_number_without_a_next_one_ends_no_worker(mesh: SmallMesh) -> None:
     mesh.write(CONTROL, encode_node_links(forged), key=links_key(own.uuid))
     mesh.run()
     assert worker.machine.probing._least == (end, end)
+    assert {one["log_level"] for one in said.of("control.not_written")} == {"error"}
     mesh.publish(b"1", [subject("acme/x")])
     mesh.run()
     assert [record.value() for record in mesh.delivered()] == [b"1"]

@@ -19,7 +19,8 @@ from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicPartition
 from mesh.worker.lanes import committing, owned
 from mesh.worker.process.commits import ThreadedCommits
-from tests.component.worker.conftest import CHAIN, Said, SmallMesh, subject
+from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.said import Said
 from tests.sim.late_commits import LateCommits
 
 TWO = {**CHAIN, "nodes": {node: {"lanes": 2, "partitions": 4} for node in "abc"}}

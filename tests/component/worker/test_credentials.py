@@ -16,6 +16,7 @@ from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import KafkaCluster
 from mesh.worker.process import credentials
 from mesh.worker.process.credentials import LOOK_MS, RETRY_MS, SHARE_MS, Renewal, turn_ms
+from tests.said import Said
 
 
 @dataclass
@@ -77,7 +78,7 @@ def test_a_changed_file_brings_clients_in_the_worker_s_turn(bench: Bench) -> Non
     assert bench.pass_time(60_000) is None  # once
 
 
-def test_a_secret_that_does_not_work_is_left_and_tried_again(bench: Bench) -> None:
+def test_a_secret_that_does_not_work_is_left_and_tried_again(said: Said, bench: Bench) -> None:
     """The old clients serve until it does; a secret that cannot be read is no different."""
 
     def denied() -> Mapping[str, KafkaCluster]:
@@ -90,6 +91,9 @@ def test_a_secret_that_does_not_work_is_left_and_tried_again(bench: Bench) -> No
     for makes in (denied, unreadable):
         bench.makes = makes
         assert bench.pass_time(RETRY_MS) is None
+    faults = [one["fault"] for one in said.of("credentials.refused")]
+    assert faults[0] == "SASL authentication failed"
+    assert "cannot be read" in faults[-1]
     bench.makes = None
     assert bench.pass_time(RETRY_MS) is not None
 

@@ -16,7 +16,8 @@ from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.port import TopicPartition
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.state import decode_fact, decode_ledger
-from tests.component.worker.conftest import Said, SmallMesh, subject
+from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 INGRESS = "mesh.a.in.d"
 OUTBOX = "mesh.a.to.b.d"

@@ -28,6 +28,7 @@ from tests.component.worker.limited import (
     read_to,
     there,
 )
+from tests.said import Said
 
 
 @pytest.mark.parametrize("late", [0, 1, 2, 5])
@@ -126,7 +127,7 @@ def check_exact(mesh: SmallMesh, count: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [{"bytes": LIMIT}, {"age": "15s"}])
-def test_the_oldest_become_dead_letters(limit: dict[str, object]) -> None:
+def test_the_oldest_become_dead_letters(said: Said, limit: dict[str, object]) -> None:
     """In order, each once; half of the limit is free then; nobody else is touched. Spec: R14."""
     mesh = limited("dead-letter", **limit)
     publish(mesh, 0, 60)
@@ -136,6 +137,9 @@ def test_the_oldest_become_dead_letters(limit: dict[str, object]) -> None:
     wanted = "endpoint_full" if "bytes" in limit else "endpoint_expired"
     assert {loss.reason for loss in losses(mesh)} == {wanted}
     assert len(there(mesh, FULL)) <= 25
+    told = said.of("endpoint.displaced")
+    assert {(one["endpoint"], one["log_level"]) for one in told} == {("s", "error")}
+    assert sum(one["messages"] for one in told) == len(mesh.dead_letters("c"))
 
 
 def test_each_lane_gives_up_its_own_part() -> None:

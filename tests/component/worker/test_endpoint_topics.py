@@ -9,7 +9,8 @@ from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicSpec
 from mesh.worker.topics.targets import AT_ONCE
 from tests.component.admin_faults import AdminFaults
-from tests.component.worker.conftest import Said, SmallMesh, subject
+from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 DENIED = TransportDeniedError("not you")
 

@@ -7,9 +7,10 @@ import pytest
 from mesh.model.frames import MessageClass
 from mesh.wire.state import decode_ledger
 from mesh.worker.second_writer.catching_up import CatchUp
-from tests.component.worker.conftest import Said, SmallMesh, subject
+from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.gates import Gate
 from tests.component.worker.held import OUTBOX, STUCK, is_held, numbers, publish, refuse, take_from
+from tests.said import Said
 
 
 @pytest.fixture

@@ -9,11 +9,13 @@ from mesh.lab.world import World
 from mesh.lane import following
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import MESH_HEADER
+from mesh.transport.port import TopicPartition
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.keys import subscription_key
 from mesh.wire.state import decode_ledger
 from mesh.worker.lanes.pace import BATCH_RECORDS
 from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 TWO = {
     "kafka": {"k1": {}, "k2": {}},
@@ -47,6 +49,23 @@ def test_a_node_writes_only_to_its_own_kafka_cluster_and_keeps_partitions() -> N
     delivered = world.kafka["k2"].topics["mesh.b.ep.s"].logs
     counts = [sum(entry is not None for entry in log.entries) for log in delivered]
     assert counts == [2, 1, 1]
+
+
+def test_records_that_a_reader_hands_out_twice_are_routed_once(said: Said, mesh: SmallMesh) -> None:
+    """No reader should, and if one does it is told. Spec: K18."""
+    at = TopicPartition("mesh.a.in.g", 0)
+    for value in (b"1", b"2", b"3"):
+        mesh.publish(value, [subject("x")])
+    mesh.run()
+    lanes = mesh.world.workers["a"].lanes
+    assert lanes is not None
+    records = [one for one in mesh.read(at.topic) if one.partition() == at.partition]
+    list(lanes.route({at: records}, mesh.world.clock.ms))
+    mesh.run()
+    assert [one.value() for one in mesh.delivered()] == [b"1", b"2", b"3"]
+    [told] = said.of("source.rewound")
+    place = {"topic": at.topic, "partition": at.partition}
+    assert told == {"log_level": "error", **place}
 
 
 def test_a_message_is_known_by_where_it_was_published(mesh: SmallMesh) -> None:

@@ -19,7 +19,8 @@ from mesh.worker.main import LONG_MS, RETRY_S, Machinery, WorkerProcess
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
 from mesh.worker.worker import Worker
-from tests.component.worker.conftest import CHAIN, Said
+from tests.component.worker.conftest import CHAIN
+from tests.said import Said
 
 TURNS_MAX = 5_000
 

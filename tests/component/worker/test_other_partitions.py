@@ -9,7 +9,8 @@ from mesh.model.words import EndpointWord
 from mesh.transport.port import TopicSpec
 from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import subscription_key
-from tests.component.worker.conftest import CHAIN, Said, SmallMesh, subject
+from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.said import Said
 
 
 def told(mesh: SmallMesh, node: str = "c") -> dict[str, EndpointStatus]:

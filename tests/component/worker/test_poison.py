@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from structlog.testing import capture_logs
 
 from mesh.core.routing import Router
 from mesh.lane.messages import transit
@@ -15,6 +14,7 @@ from mesh.transport.kafka.unpacking import PackedRecord
 from mesh.transport.port import TopicPartition
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 ODD = b"bad\xff\xfe".decode(errors="surrogateescape")
 """A name of a header that is not UTF-8, as the twin writes it."""
@@ -121,19 +121,18 @@ def surprising(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("surprising")
 @pytest.mark.parametrize("message_class", MessageClass)
 def test_whatever_one_record_raises_costs_this_record_alone(
-    mesh: SmallMesh, message_class: MessageClass
+    said: Said, mesh: SmallMesh, message_class: MessageClass
 ) -> None:
     """It is taken alone, and after three failures a dead letter in the same transaction."""
     topic = mesh.names.ingress("a", message_class)
     for index in range(9):
         address = "cursed" if index in (3, 4, 7) else "x"
         mesh.write(topic, b"%d" % index, headers=[subject(address)])
-    with capture_logs() as logs:
-        mesh.run(8_000)
+    mesh.run(8_000)
     assert [(one.reason, one.offset) for one in letters(mesh)] == [
         ("POISON", at) for at in (3, 4, 7)
     ]
-    told = [one for one in logs if one["event"] == "record.poison"]
+    told = said.of("record.poison")
     assert {(one["log_level"], one["offset"]) for one in told} == {
         ("error", at) for at in (3, 4, 7)
     }

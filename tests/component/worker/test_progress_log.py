@@ -17,7 +17,8 @@ from mesh.wire.keys import StopKey, fact_key, parse_control_key
 from mesh.wire.state import encode_fact
 from mesh.worker.process.recall import Recall, read_progress
 from schemas import VERSION
-from tests.component.worker.conftest import CHAIN, Said, SmallMesh, subject
+from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.said import Said
 
 PROGRESS = "mesh.a.progress"
 SOURCE = b"source mesh.a.in.g 0"
@@ -180,7 +181,9 @@ def hold(mesh: SmallMesh) -> Callable[[], None]:
     return mend
 
 
-def test_only_the_held_target_waits_where_its_catch_up_cannot_be_read(mesh: SmallMesh) -> None:
+def test_only_the_held_target_waits_where_its_catch_up_cannot_be_read(
+    said: Said, mesh: SmallMesh
+) -> None:
     """The lane goes on for all others."""
     mesh.subscribe("c", "other", "x")
     mesh.run()
@@ -193,6 +196,8 @@ def test_only_the_held_target_waits_where_its_catch_up_cannot_be_read(mesh: Smal
     mesh.world.kill("c")
     mesh.world.start("c")
     mesh.run(15_000)
+    [told] = said.of("targets.not_recovered")
+    assert key.decode() in told["fault"]
     mend()
     publish(mesh, 3)
     mesh.run(15_000)
@@ -208,7 +213,9 @@ def test_only_the_held_target_waits_where_its_catch_up_cannot_be_read(mesh: Smal
 
 
 @pytest.mark.parametrize("lives", [True, False])
-def test_a_node_whose_progress_is_gone_waits_for_a_person(mesh: SmallMesh, lives: bool) -> None:
+def test_a_node_whose_progress_is_gone_waits_for_a_person(
+    said: Said, mesh: SmallMesh, lives: bool
+) -> None:
     """With an empty one it would deliver all that its ingress still keeps once more."""
     mesh.subscribe("a", "own", "x")
     publish(mesh, 1, 2)
@@ -226,6 +233,7 @@ def test_a_node_whose_progress_is_gone_waits_for_a_person(mesh: SmallMesh, lives
     restart(mesh)
     mesh.run(20_000)
     assert numbers(mesh) == [1, 2]
+    assert {one["topic"] for one in said.of("progress.missing")} == {PROGRESS}
     made = [spec for spec in node_topics(mesh.world.topology, "a") if spec.name == PROGRESS]
     mesh.kafka.admin().create(made)
     mesh.run(10_000)

@@ -13,6 +13,7 @@ from mesh.wire.deliveries import decode_delivery
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.held import OUTBOX, STUCK, is_held
+from tests.said import Said
 
 LIMIT = 700
 BIG = b"x" * LIMIT
@@ -44,7 +45,7 @@ def tight(mesh: SmallMesh) -> SmallMesh:
     return mesh
 
 
-def test_an_endpoint_goes_on_behind_a_record_that_it_refuses(tight: SmallMesh) -> None:
+def test_an_endpoint_goes_on_behind_a_record_that_it_refuses(said: Said, tight: SmallMesh) -> None:
     """In order, once each; in the place of the record stands what is lost. Spec: R12, K20."""
     tight.kafka.topics[STUCK].message_bytes_max = LIMIT
     publish(tight, b"1", b"2", BIG, b"3", b"4")
@@ -60,6 +61,9 @@ def test_an_endpoint_goes_on_behind_a_record_that_it_refuses(tight: SmallMesh) -
     lost = [loss for record in tight.read(STUCK) if (loss := announced(record))]
     there = {received(r).payload: received(r).identity for r in tight.read(OTHER)}
     found = letters(tight, "c")
+    assert [(one["target"], str(one["identity"])) for one in said.of("record.quarantined")] == [
+        (STUCK, letter.identity) for letter, _ in found
+    ]
     for (letter, value), loss, payload in zip(found, lost, (BIG, BIG + b"2"), strict=True):
         assert (letter.reason, letter.target, value) == ("QUARANTINED", STUCK, payload)
         assert "larger" in letter.detail

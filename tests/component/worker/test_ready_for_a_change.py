@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import TransportUnavailableError
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.transport.memory import MemoryKafka
@@ -14,6 +15,8 @@ from mesh.worker.control.topology_changes import TopologyChanges
 from mesh.worker.control.topology_start import Start
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
+from tests.component.admin_faults import AdminFaults
+from tests.said import Said
 
 MARK = TopicPartition("mark", 0)
 """Assigned to every reader that is opened: a closed one reads nothing any more."""
@@ -90,3 +93,13 @@ def test_what_was_made_for_a_change_that_is_aborted_serves_no_other() -> None:
     assert node.closed == [True, True]
     assert node.follow(4, Stage.SWITCH, topology("ab", "bc"), turns=1) == [Stage.SWITCH]
     assert list(node.changing.readers) == ["home"]
+
+
+def test_what_cannot_be_made_is_told_and_tried_again(said: Said) -> None:
+    """The node is ready once it could. Spec: K28."""
+    node = Follower()
+    fault = "create topic: the brokers do not answer"
+    node.home.faults = AdminFaults(create=TransportUnavailableError(fault))
+    assert node.follow(2, Stage.HOLD, topology("ab", "ac")) == [Stage.HOLD]
+    assert {one["fault"] for one in said.of("change.not_prepared")} == {fault}
+    assert node.outboxes == []

@@ -13,6 +13,7 @@ from mesh.transport.memory import MemoryKafka
 from mesh.trees.settings import Settings
 from mesh.worker.topics.provision import make_node_topics
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.said import Said
 
 REFUSAL = "Broker: Policy Violation"
 
@@ -39,12 +40,13 @@ def sent(mesh: SmallMesh, value: bytes) -> None:
         *("mesh.b.roles", "mesh.b.sends"),
     ],
 )
-def test_a_refused_topic_costs_what_it_is_for(topic: str) -> None:
+def test_a_refused_topic_costs_what_it_is_for(said: Said, topic: str) -> None:
     """Messages cross the node; once brokers allow the topic, it is there and in use."""
     mesh = SmallMesh(trees=Settings())
     restart_without(mesh, topic)
     sent(mesh, b"1")
     assert [one.value() for one in mesh.delivered()] == [b"1"]
+    assert {one["topic"] for one in said.of("topic.refused")} == {topic}
     mesh.kafka.refused.clear()
     mesh.run(70_000)
     assert topic in mesh.kafka.topics

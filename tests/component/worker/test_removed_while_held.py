@@ -10,13 +10,14 @@ from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.held import OUTBOX, STUCK, is_held, publish, refuse
 from tests.component.worker.stops import stops
 from tests.component.worker.test_stops_in_a_change import change_to
+from tests.said import Said
 
 WITHOUT_C = {"Z": {"kind": "multi-hop", "links": [["a", "b"]]}}
 
 
 @pytest.mark.parametrize("source", ["read", "stopped", "not found yet"])
 def test_a_target_is_written_again_that_lacks_something_of_a_link_that_is_removed(
-    mesh: SmallMesh, source: str
+    said: Said, mesh: SmallMesh, source: str
 ) -> None:
     """Nothing of that link is read any more: the target would be held for it for ever. K20, K28."""
     publish(mesh, 0)
@@ -43,3 +44,7 @@ def test_a_target_is_written_again_that_lacks_something_of_a_link_that_is_remove
     mesh.run(20_000)
     assert mesh.read(STUCK)[-1].value() == b"1"
     assert not is_held(mesh, "c", STUCK)
+    told = said.of("target.lacks")
+    assert {(one["target"], one["source"], one["log_level"]) for one in told} == {
+        (STUCK, OUTBOX, "error")
+    }

@@ -16,7 +16,7 @@ from mesh.wire.frames import decode_header
 from mesh.wire.keys import accept_key
 from mesh.worker.lanes.read_topics import RETRY_MS
 from mesh.worker.lanes.truncated_logs import AWAITED_MS
-from tests.component.worker.conftest import Said, SmallMesh, subject
+from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.stops import (
     INGRESS,
     OUTBOX,
@@ -27,6 +27,7 @@ from tests.component.worker.stops import (
     publish,
     stops,
 )
+from tests.said import Said
 
 
 def test_what_was_deleted_before_it_was_read_stops_the_source_and_nothing_else(

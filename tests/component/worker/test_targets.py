@@ -20,6 +20,7 @@ from mesh.transport.port import Copies, TopicPartition, TopicSpec
 from mesh.wire.state import decode_ledger
 from mesh.worker.topics.targets import SPARE_MAX
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.said import Said
 
 REFUSAL = "Broker: Request parameters do not satisfy the configured policy"
 
@@ -42,7 +43,7 @@ def holds(mesh: SmallMesh, node: str) -> set[str]:
 # -- refused topics -------------------------------------------------------------------------------
 
 
-def test_a_refused_topic_costs_its_endpoint_alone(mesh: SmallMesh) -> None:
+def test_a_refused_topic_costs_its_endpoint_alone(said: Said, mesh: SmallMesh) -> None:
     """Other subscriptions come into force, messages flow, and the state of the endpoint is told."""
     bad = mesh.names.endpoint("c", "bad")
     mesh.kafka.refused[bad] = REFUSAL
@@ -54,6 +55,8 @@ def test_a_refused_topic_costs_its_endpoint_alone(mesh: SmallMesh) -> None:
     assert values(mesh, mesh.names.endpoint("c", "good")) == [b"1"]
     assert values(mesh, mesh.names.endpoint("c", "s")) == [b"1"]
     assert REFUSAL in status(mesh, "c")
+    [told] = said.of("endpoint.refused")
+    assert (told["endpoint"], REFUSAL in told["fault"]) == ("bad", True)
     assert mesh.world.troubles == 0
     for _ in range(2):
         mesh.world.kill("c")

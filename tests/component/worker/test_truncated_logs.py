@@ -12,6 +12,7 @@ from mesh.wire.keys import accept_key
 from tests.component.worker import test_stops
 from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.held import is_held, refuse
+from tests.said import Said
 
 INGRESS = TopicPartition("mesh.a.in.g", 0)
 
@@ -45,7 +46,7 @@ def outgrow(mesh: SmallMesh, lost: int, come: int = 6) -> None:
 
 @pytest.mark.parametrize(("lost", "come"), [(1, 6), (2, 6), (4, 6), (2, 1), (4, 3), (3, 3)])
 def test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accepted(
-    lost: int, come: int
+    said: Said, lost: int, come: int
 ) -> None:
     """What took the offsets of what was lost is neither passed over nor taken for it.
 
@@ -55,6 +56,8 @@ def test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accept
     outgrow(mesh, lost, come)
     [stop] = stops(mesh)
     assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 4 - lost, 4)
+    outgrown = [one["offset"] for one in said.of("source.outgrown")]
+    assert outgrown == ([3] if come >= lost else [])
     assert delivered(mesh) == [b"0", b"1", b"2", b"3"]
     accepted = accept_key("a", stop.topic, stop.partition)
     mesh.write(mesh.names.config(), encode_stop(stop), key=accepted)
@@ -66,7 +69,7 @@ def test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accept
     ]
 
 
-def test_it_is_found_while_the_worker_lives_too() -> None:
+def test_it_is_found_while_the_worker_lives_too(said: Said) -> None:
     """The Kafka cluster is away for the election: whoever reads again looks again."""
     mesh = SmallMesh()
     publish(mesh, b"0", b"1", b"2")
@@ -80,6 +83,8 @@ def test_it_is_found_while_the_worker_lives_too() -> None:
     mesh.run(10_000)
     [stop] = stops(mesh)
     assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 1, 3)
+    place = {"log_level": "error", "topic": INGRESS.topic, "partition": INGRESS.partition}
+    assert said.of("source.lost") == [place]
 
 
 def test_a_log_under_a_later_leader_is_read_on() -> None:

@@ -14,6 +14,7 @@ from mesh.model.record_headers import GAP_HEADER
 from mesh.transport.port import TopicPartition
 from mesh.wire.state import decode_dead_letter
 from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 OUTBOX = "mesh.a.to.b.g"
 AT = TopicPartition(OUTBOX, 0)
@@ -81,7 +82,7 @@ def test_a_repair_that_is_lost_is_asked_for_again_without_a_later_frame(mesh: Sm
     ("size", "last"), [pytest.param(6_000, 1, id="alone"), pytest.param(1, 2, id="in one frame")]
 )
 def test_what_repairs_cannot_bring_is_announced_and_the_rest_goes_on(
-    mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch, size: int, last: int
+    said: Said, mesh: SmallMesh, monkeypatch: pytest.MonkeyPatch, size: int, last: int
 ) -> None:
     """A sender that writes a frame nobody can read writes it so in each repair. Spec: K20, R12.
 
@@ -100,6 +101,8 @@ def test_what_repairs_cannot_bring_is_announced_and_the_rest_goes_on(
         mesh.run(1_500)
     mesh.run(90_000)
     assert values(mesh) == [published[0], None, *published[last + 1 : 3]]
+    [given_up] = said.of("frames.unreadable")
+    assert (given_up["lane"], given_up["log_level"]) == (0, "error")
     [announced] = [one for one in mesh.delivered() if one.value() is None]
     [(name, text)] = announced.headers() or []
     told = json.loads(text or b"")

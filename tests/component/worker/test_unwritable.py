@@ -12,7 +12,8 @@ from mesh.transport.headers import headers_of
 from mesh.transport.memory_faults import Call, MemoryFaults
 from mesh.transport.port import TopicPartition
 from mesh.wire.keys import identity_key
-from tests.component.worker.conftest import Said, SmallMesh, subject
+from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 LINK, LOG = "mesh.b.to.a.c", "mesh.b.control.log"
 
