@@ -9,7 +9,7 @@ from __future__ import annotations
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh
-from tests.sim.test_queue_movers import CHAIN, HOME, Stage
+from tests.sim.queue_stage import CHAIN, HOME, Stage
 
 POINT = "moved messages whose frames vanish"
 OUTBOX, KAFKA = "mesh.r.to.s.g", "two"

@@ -24,18 +24,20 @@ from tests.component.client import test_left_behind as left_behind
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.mutations.cured import Cured, Plant, Shown, assert_found
 from tests.mutations.patching import Patches
+from tests.sim import queue_stage
+from tests.sim import test_queue_losses as queue_losses
 from tests.sim import test_queue_movers as queue_movers
 
 CURED = Cured()
 
 
-def _stage_of(spec: Mapping[str, object]) -> queue_movers.Stage:
-    mesh = Mesh(topology_from_mapping({**queue_movers.CHAIN, **spec}))
-    return queue_movers.Stage(mesh)
+def _stage_of(spec: Mapping[str, object]) -> queue_stage.Stage:
+    mesh = Mesh(topology_from_mapping({**queue_stage.CHAIN, **spec}))
+    return queue_stage.Stage(mesh)
 
 
 def a_queue_is_recreated_under_its_mover() -> None:
-    queue_movers.test_what_comes_to_a_queue_recreated_moves(_stage_of, 0.0)
+    queue_losses.test_what_comes_to_a_queue_recreated_moves(_stage_of, 0.0)
 
 
 @CURED.found_by(a_queue_is_recreated_under_its_mover)
@@ -69,7 +71,7 @@ def a_log_never_begins_anew(patches: Patches) -> None:
 
 
 def a_queue_loses_its_end_before_its_next_mover() -> None:
-    queue_movers.test_what_comes_where_a_queue_lost_its_end_moves(_stage_of, 12.0, 2)
+    queue_losses.test_what_comes_where_a_queue_lost_its_end_moves(_stage_of, 12.0, 2)
 
 
 @CURED.found_by(a_queue_loses_its_end_before_its_next_mover)
@@ -83,7 +85,7 @@ def chains_of_movers_begin_nothing_anew(patches: Patches) -> None:
 
 
 def more_waits_in_a_queue_than_one_demand() -> None:
-    queue_movers.test_more_than_one_demand_moves(_stage_of, queue_movers.ANY)
+    queue_movers.test_more_than_one_demand_moves(_stage_of, queue_stage.ANY)
 
 
 @CURED.found_by(more_waits_in_a_queue_than_one_demand)
@@ -95,7 +97,7 @@ def markers_are_awaited(patches: Patches) -> None:
 
 
 def what_a_former_owner_moved_vanishes() -> None:
-    queue_movers.test_what_a_former_owner_moved_is_announced_if_it_vanished(_stage_of)
+    queue_losses.test_what_a_former_owner_moved_is_announced_if_it_vanished(_stage_of)
 
 
 @CURED.found_by(what_a_former_owner_moved_vanishes)

@@ -16,7 +16,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportError
 from mesh.transport.port import BEGINNING, TopicPartition
 from tests.component.in_memory_mesh import Mesh
-from tests.sim.test_queue_movers import CHAIN, Stage
+from tests.sim.queue_stage import CHAIN, Stage
 
 MEMBERS = {"every": ["r"], "home": ["p", "r", "s"], "any": ["p", "s", "t"]}
 SLACK_MS = 1_000

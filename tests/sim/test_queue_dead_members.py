@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from tests.component.in_memory_mesh import Mesh
-from tests.sim.test_queue_movers import Stage
+from tests.sim.queue_stage import Stage
 
 ANY = {"jobs": {"policy": "any"}}
 HOME = {"jobs": {"policy": "home", "home": "a"}}

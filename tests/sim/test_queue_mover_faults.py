@@ -9,7 +9,7 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.transport.memory_faults import Call, CrashNow, MemoryFaults, Outcome
 from tests.component.in_memory_mesh import Mesh
-from tests.sim.test_queue_movers import ANY, CHAIN, HOME, Stage
+from tests.sim.queue_stage import ANY, CHAIN, HOME, Stage
 
 
 class _Unkind(MemoryFaults):

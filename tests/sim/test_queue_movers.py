@@ -1,30 +1,24 @@
 """Messages of queues move to where somebody consumes, each to exactly one. Spec: DESIGN 6, EMS-12.
 
-Publishers, consumers and killers act on simulated nodes; in the end every message was consumed by
-exactly one member of the whole mesh.
+Publishers and consumers act on simulated nodes; in the end every message was consumed by exactly one
+member of the whole mesh.
 """
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
 
-from mesh.client import MeshClient, QueueConsumer
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import WINDOW
 from mesh.core.redelivery import WINDOW as WINDOW_OF_SHARE
-from mesh.errors import TransportError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.operate.messages.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
-from mesh.wire.frames import decode_header
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
 from mesh.worker.control.topology_changes import TopologyChanges
@@ -32,134 +26,7 @@ from mesh.worker.process.commits import CommitsAtOnce, Outcome
 from mesh.worker.process.transactions import write_rows
 from mesh.worker.queue_moves.mover import _transact
 from tests.component.in_memory_mesh import Mesh, put_in_force
-from tests.sim.late_commits import LateCommits
-
-CHAIN: Mapping[str, object] = {
-    "kafka": {"one": None, "two": None},
-    "nodes": {
-        "p": {"kafka": "one"},
-        "r": {"kafka": "two"},
-        "s": {"kafka": "one"},
-        "t": {"kafka": "two"},
-    },
-    "zones": {"Z": {"kind": "multi-hop", "links": [["p", "r"], ["r", "s"], ["s", "t"]]}},
-}
-HOME = {"queues": {"jobs": {"policy": "home", "home": "r"}}}
-ANY = {"queues": {"jobs": {"policy": "any"}}}
-
-
-@dataclass
-class Stage:
-    """A simulated mesh, its publishers and the consumers of one queue."""
-
-    mesh: Mesh
-    consumers: dict[str, list[QueueConsumer]] = field(default_factory=dict)
-    got: list[tuple[str, bytes]] = field(default_factory=list)
-    published: int = 0
-    lost: dict[bytes, None] = field(default_factory=dict)
-    _clients: dict[str, MeshClient] = field(default_factory=dict)
-
-    def client(self, node: str) -> MeshClient:
-        if node not in self._clients:
-            self._clients[node] = self.mesh.client(node)
-        return self._clients[node]
-
-    def queue(self, *nodes: str, policy: str | None = None) -> None:
-        """Make the queue at nodes, and wait until that is known."""
-        for node in nodes:
-            kafka = self.mesh.world.kafka[self.mesh.topology.nodes[node].kafka]
-            value = encode_subscription(Subscription(EndpointKind.QUEUE, policy=policy))
-            writer = kafka.writer("subscriber")
-            writer.produce(f"mesh.{node}.clients", value, subscription_key("jobs", "jobs/>"), 0)
-        self.mesh.pause(5)
-
-    def publish(self, node: str, count: int) -> None:
-        client = self.client(node)
-        for _ in range(count):
-            client.publish("jobs/x", b"%d" % self.published, key=b"%d" % self.published)
-            self.published += 1
-        client.flush()
-
-    def consume(self, node: str) -> QueueConsumer:
-        consumer = self.client(node).consume("jobs")
-        self.consumers.setdefault(node, []).append(consumer)
-        return consumer
-
-    def leave(self, node: str) -> None:
-        for consumer in self.consumers.pop(node, []):
-            consumer.close()
-
-    def step(self, seconds: float = 0.2) -> None:
-        """Let the mesh live, and every consumer take what there is."""
-        self.mesh.pause(seconds)
-        for node, consumers in self.consumers.items():
-            for consumer in consumers:
-                try:
-                    for one in consumer.read(0.0):
-                        self.got.append((node, one.message.payload or b""))
-                        consumer.ack(one)
-                    consumer.commit()
-                except TransportError:
-                    continue
-
-    def until(self, is_done: Callable[[], bool], limit_s: float = 120) -> None:
-        deadline = self.mesh.now_ms() + limit_s * 1000
-        while not is_done():
-            assert self.mesh.now_ms() < deadline, f"{len(self.got)} of {self.published}"
-            self.step()
-
-    def until_all(self, limit_s: float = 120) -> None:
-        """Every message is consumed by exactly one consumer of the mesh, and stays so."""
-        self.until(lambda: len(self.got) >= self.published, limit_s)
-        for _ in range(40):
-            self.step()
-        counts = Counter(payload for _, payload in self.got)
-        assert counts == Counter(b"%d" % number for number in range(self.published))
-
-    def lose(self, node: str, partition: int, records: int) -> None:
-        """Let the queue's topic at a node lose its end: what stood there may be gone for good."""
-        kafka = self.mesh.world.kafka[self.mesh.topology.nodes[node].kafka]
-        if (topic := kafka.topics.get(f"mesh.{node}.ep.jobs")) is None:
-            return
-        log = topic.logs[partition]
-        before = [one for one in log.entries if one is not None]
-        kafka.truncate(TopicPartition(topic.info.name, partition), records)
-        kept = sum(one is not None for one in log.entries)
-        self.lost |= dict.fromkeys(one.value() or b"" for one in before[kept:])
-
-    def until_all_left(self, limit_s: float = 120) -> None:
-        """Every message but those lost is consumed by exactly one consumer, and those by no two."""
-        owed = {b"%d" % number for number in range(self.published)} - self.lost.keys()
-        self.until(lambda: owed <= {payload for _, payload in self.got}, limit_s)
-        for _ in range(40):
-            self.step()
-        assert len({payload for _, payload in self.got}) == len(self.got)
-
-    def by_node(self) -> Counter[str]:
-        return Counter(node for node, _ in self.got)
-
-    def held(self, node: str) -> int:
-        """Messages that the queue's topic at a node has ever had."""
-        kafka = self.mesh.world.kafka[self.mesh.topology.nodes[node].kafka]
-        topic = kafka.topics.get(f"mesh.{node}.ep.jobs")
-        logs = topic.logs if topic is not None else []
-        return sum(record is not None for log in logs for record in log.entries)
-
-
-@pytest.fixture
-def stage_of() -> Iterator[Callable[[Mapping[str, object]], Stage]]:
-    running: list[Mesh] = []
-
-    def start(spec: Mapping[str, object]) -> Stage:
-        running.append(Mesh(topology_from_mapping({**CHAIN, **spec})))
-        return Stage(running[-1])
-
-    yield start
-    for mesh in running:
-        mesh.close()
-
-
-Start = Callable[[Mapping[str, object]], Stage]
+from tests.sim.queue_stage import ANY, CHAIN, HOME, Stage, Start
 
 
 def test_consumers_at_a_proxy_get_messages_through_the_home(stage_of: Start) -> None:
@@ -248,23 +115,6 @@ def test_no_more_than_a_window_goes_ahead(stage_of: Start) -> None:
     lazy.close()
 
 
-def test_no_more_goes_ahead_into_an_outbox_that_was_recreated(stage_of: Start) -> None:
-    """Its reader stands still at the loss; how far it had come in the former one says nothing."""
-    stage = stage_of(ANY)
-    stage.queue("p", "s")
-    stage.consume("s")
-    stage.publish("p", 3 * WINDOW)
-    stage.until_all()
-    kafka = stage.mesh.world.kafka["one"]
-    kafka.recreate("mesh.p.to.r.g")
-    stage.publish("p", 3 * WINDOW)
-    for _ in range(60):
-        stage.step(1)
-    log = [one for log in kafka.topics["mesh.p.to.r.g"].logs for one in log.entries if one]
-    moved = sum(decode_header(one.key() or b"").origin.count for one in log)
-    assert WINDOW // 4 < moved <= WINDOW // 2, "one demand, and nothing of it is read"
-
-
 @pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
 def test_more_than_one_demand_moves(stage_of: Start, spec: Mapping[str, object]) -> None:
     """Where one has been answered, and all that was sent is read, the next one counts."""
@@ -293,22 +143,6 @@ def test_what_is_done_behind_an_open_message_takes_no_room(stage_of: Start) -> N
     assert machine is not None
     assert WINDOW // 2 - 50 < machine.demands.own["jobs"] < WINDOW // 2
     consumer.close()
-
-
-def test_what_a_queue_has_lost_makes_no_room(stage_of: Start) -> None:
-    """Its group has passed more than there is: that is as good as all of it."""
-    stage = stage_of(ANY)
-    stage.queue("t")
-    stage.consume("t")
-    stage.publish("t", 60)
-    stage.until_all()
-    for partition in range(4):
-        stage.lose("t", partition, 8)
-    for _ in range(20):
-        stage.step()
-    machine = stage.mesh.world.workers["t"].machine
-    assert machine is not None
-    assert machine.demands.own["jobs"] == WINDOW // 2
 
 
 def test_stranded_messages_move_to_the_nearest_who_consumes(stage_of: Start) -> None:
@@ -494,68 +328,6 @@ def test_a_moved_message_keeps_its_identity_and_says_how_often_it_moved(stage_of
     consumer.close()
 
 
-def live(
-    stage: Stage, draw: random.Random, spec: Mapping[str, object], events: Sequence[str]
-) -> None:
-    """Publish while these befall the members; in the end all live, and one has a consumer."""
-    members = ["p", "r", "s", "t"] if spec is ANY else ["p", "r", "s"]
-    stage.queue(*members)
-    down: set[str] = set()
-    for _ in range(25):
-        stage.publish(draw.choice(members), draw.randint(1, 15))
-        node = draw.choice(members)
-        match draw.choice(events):
-            case "lose":
-                stage.lose(node, draw.randrange(4), draw.randint(1, 5))
-            case "kill" if node not in down:
-                stage.mesh.world.kill(node)
-                down.add(node)
-            case "start" if down:
-                back = down.pop()
-                stage.mesh.world.start(back)
-            case "consume":
-                stage.consume(node)
-            case "leave":
-                stage.leave(node)
-            case _:
-                pass
-        for _ in range(draw.randint(1, 30)):
-            stage.step(draw.choice([0.02, 0.1, 0.3]))
-    for node in sorted(down):
-        stage.mesh.world.start(node)
-    stage.consume(draw.choice(members))
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
-def test_killed_at_any_moment_nothing_is_lost_or_doubled(
-    stage_of: Start, spec: Mapping[str, object], seed: int
-) -> None:
-    """Workers die, consumers come and go; every message has exactly one consumer. Spec: R3.
-
-    With every other seed commits of workers that were started again show late.
-    """
-    draw = random.Random(seed)
-    stage = stage_of(spec)
-    if seed % 2:
-        late = LateCommits(lambda: draw.randint(0, 30), lambda: draw.random() < 0.5)
-        stage.mesh.world.commits = lambda: late
-    live(stage, draw, spec, ["kill", "start", "consume", "leave", "nothing"])
-    stage.until_all(300)
-
-
-@pytest.mark.parametrize("seed", [2, 7, 18])
-@pytest.mark.parametrize("spec", [HOME, ANY], ids=["home", "any"])
-def test_where_queues_lose_their_ends_nothing_else_is_lost(
-    stage_of: Start, spec: Mapping[str, object], seed: int
-) -> None:
-    """Members die, consumers come and go, and logs grow again over what they lost. Spec: R6."""
-    draw = random.Random(seed)
-    stage = stage_of(spec)
-    live(stage, draw, spec, ["lose", "lose", "kill", "start", "consume", "leave"])
-    stage.until_all_left(300)
-
-
 def _lanes(spec: Mapping[str, object], lanes: int) -> Mapping[str, object]:
     nodes = {
         name: {**declared, "lanes": lanes}
@@ -636,117 +408,6 @@ def test_what_waited_too_long_becomes_a_dead_letter(stage_of: Start) -> None:
     for _ in range(20):
         stage.step()
     assert sorted(payload for _, payload in stage.got) == [b"5", b"6", b"7"]
-
-
-@pytest.mark.parametrize("is_restarted", [False, True])
-def test_copies_that_an_outbox_lost_are_announced_and_the_queue_goes_on(
-    stage_of: Start, is_restarted: bool
-) -> None:
-    """With them goes what was sent until the neighbour was told: all of it is announced.
-
-    Spec: K11, DESIGN 4.4.
-    """
-    stage = stage_of(HOME)
-    stage.queue("p", "r", "s")
-    consumer = stage.consume("s")
-    stage.publish("r", 8)
-    stage.until_all()
-    world = stage.mesh.world
-    world.cut("s", ["r"])
-    stage.publish("r", 8)
-    for _ in range(20):
-        stage.step()
-    kafka = world.kafka["two"]
-    at = next(
-        TopicPartition("mesh.r.to.s.g", number)
-        for number, log in enumerate(kafka.topics["mesh.r.to.s.g"].logs)
-        if log.end > 2
-    )
-    kafka.truncate(at, 1)
-    if is_restarted:
-        world.kill("r")
-        world.start("r")
-    world.cut("s", [])
-    for _ in range(5):
-        stage.publish("r", 8)
-        for _ in range(40):
-            stage.step()
-    [loss] = consumer.losses
-    assert loss.last is not None
-    missing = stage.published - len(stage.got)
-    assert 1 <= missing <= loss.last - loss.first + 1
-    assert len(set(stage.got)) == len(stage.got)
-    before, published = len(stage.got), stage.published
-    stage.publish("r", 20)
-    stage.until(lambda: len(stage.got) == before + 20)
-    assert published == before + missing
-
-
-@pytest.mark.parametrize("rest_s", [0.0, 12.0], ids=["at once", "by the node"])
-def test_what_comes_to_a_queue_recreated_moves(stage_of: Start, rest_s: float) -> None:
-    """Somebody deletes its topic under a mover: what comes later is not taken for what moved."""
-    stage = stage_of(ANY)
-    stage.queue("p", "t")
-    stage.consume("t")
-    for _ in range(3):
-        stage.publish("p", 20)
-        stage.step(3)
-    assert stage.held("p") == len(stage.got) == 60
-    kafka, topic = stage.mesh.world.kafka["one"], "mesh.p.ep.jobs"
-    (kafka.delete_topic if rest_s else kafka.recreate)(topic)
-    stage.step(rest_s)
-    stage.publish("p", 20)
-    stage.until_all()
-    assert stage.held("p") == 20
-
-
-@pytest.mark.parametrize("rest_s", [0.2, 12.0], ids=["a mover that stays", "one that comes"])
-@pytest.mark.parametrize("more", [2, 40])
-def test_what_comes_where_a_queue_lost_its_end_moves(
-    stage_of: Start, rest_s: float, more: int
-) -> None:
-    """It stands where others stood that have moved, and is not taken for them. Spec: R6, K11."""
-    stage = stage_of(ANY)
-    stage.queue("p", "t")
-    stage.consume("t")
-    for _ in range(3):
-        stage.publish("p", 20)
-        stage.step(3)
-    assert stage.held("p") == len(stage.got) == 60
-    stage.step(rest_s)
-    kafka, topic = stage.mesh.world.kafka["one"], "mesh.p.ep.jobs"
-    for number in range(len(kafka.topics[topic].logs)):
-        kafka.truncate(TopicPartition(topic, number), 3)
-    if rest_s < 1:
-        stage.step()
-    stage.publish("p", more)
-    stage.until_all()
-
-
-def test_what_a_former_owner_moved_is_announced_if_it_vanished(stage_of: Start) -> None:
-    """Who takes the lane is asked for it before it has moved anything itself."""
-    stage = stage_of(HOME)
-    stage.queue("p", "r", "s")
-    consumer = stage.consume("s")
-    world = stage.mesh.world
-    world.cut("s", ["r"])
-    stage.publish("r", 16)
-    logs = world.kafka["two"].topics["mesh.r.to.s.g"].logs
-    stage.until(lambda: any(log.end > 4 for log in logs))
-    log = next(log for log in logs if log.end > 4)
-    log.entries[1] = None
-    world.kill("r")
-    world.cut("s", [])
-    for _ in range(20):
-        stage.step()
-    world.start("r")
-    stage.until(lambda: bool(consumer.losses))
-    for _ in range(40):
-        stage.step()
-    [loss] = consumer.losses
-    assert loss.last is not None
-    assert 1 <= stage.published - len(stage.got) <= loss.last - loss.first + 1
-    assert len(set(stage.got)) == len(stage.got)
 
 
 def test_what_moved_over_a_link_made_anew_is_announced_if_it_vanished() -> None:

@@ -13,7 +13,7 @@ from mesh.model.topology import Topology
 from mesh.transport.port import Record
 from mesh.worker.control.control_writer import read_learned
 from tests.component.in_memory_mesh import Mesh, put_in_force
-from tests.sim.test_queue_movers import ANY, CHAIN, Stage
+from tests.sim.queue_stage import ANY, CHAIN, Stage
 
 
 def chain(*nodes: str) -> Topology:
