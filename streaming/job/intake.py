@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -10,7 +10,7 @@ from typing import assert_never
 
 from mesh.errors import RemoteProtocolError
 from mesh.model.control import Stop
-from mesh.model.facts import Held
+from mesh.model.facts import Held, Sent
 from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
 from mesh.model.interest_inputs import CHANGE
@@ -137,7 +137,8 @@ def _take_progress(state: State, place: TopicPlace, row: SmallRow) -> None:
             state.progress.holds.forget(row.key)
         return
     fact = decode_fact(row.value)
-    if _names_places(state, row, [fact.at.topic]):
+    is_theirs = _is_owner if isinstance(fact, (Held, Sent)) else _is_reader
+    if _names_places(state, row, [fact.at.topic], is_theirs):
         is_beside = isinstance(fact, Held) and _is_beside(state, place, row)
         is_news = state.progress.read(place.node, fact, is_beside=is_beside)
         state.interest.changes += is_news
@@ -153,7 +154,7 @@ def _take_of_node(state: State, place: TopicPlace, row: SmallRow, now_s: float) 
             identity = decode_identity(row.value)
             is_own = identity.node == place.node
             topics = [one.name for one in identity.topics]
-            if is_own and _names_places(state, row, topics, place.node):
+            if is_own and _names_places(state, row, topics, _is_owner):
                 former = state.names.learn(identity)
                 if former is not None:
                     state.interest.lanes.rename(former, identity.uuid)
@@ -163,7 +164,7 @@ def _take_of_node(state: State, place: TopicPlace, row: SmallRow, now_s: float) 
             state.colours.of[place.node] = heartbeat.colour[:SHOWN_MAX]
         case StopKey():
             stop = decode_stop(row.value)
-            if _names_places(state, row, [stop.topic]):
+            if _names_places(state, row, [stop.topic], _is_reader):
                 state.interest.changes += state.progress.generations.stop(stop)
                 state.register.add(_stop_finding(state.eras.prefix, place.node, stop))
         case SubscribedKey() | AdvertKey() | MarkKey() | LinksKey():
@@ -193,25 +194,38 @@ def _is_beside(state: State, place: TopicPlace, row: SmallRow) -> bool:
 
 
 def _names_places(
-    state: State, row: SmallRow, topics: Iterable[str], owner: str | None = None
+    state: State,
+    row: SmallRow,
+    topics: Iterable[str],
+    is_theirs: Callable[[str, TopicPlace], bool],
 ) -> bool:
-    """Return whether a record names topics of the mesh alone; one that does not is told, once.
+    """Return whether a record names topics alone that its node can speak of; else that is told.
 
     Args:
         state: All audits.
         row: The record.
         topics: What it names.
-        owner: Whose topics alone it may name; None: anybody's.
+        is_theirs: Node, topic of the mesh -> whether the node can speak of it.
     """
     prefix = state.eras.prefix
+    node = place_of(prefix, row.place.topic).node
 
-    def is_theirs(topic: str) -> bool:
-        return is_place(prefix, topic) and owner in (None, place_of(prefix, topic).node)
+    def is_good(topic: str) -> bool:
+        return is_place(prefix, topic) and is_theirs(node, place_of(prefix, topic))
 
-    foreign = [topic for topic in topics if not is_theirs(topic)]
+    foreign = [topic for topic in topics if not is_good(topic)]
     if foreign:
-        state.register.add(_foreign_finding(state.eras.prefix, row, foreign[0]))
+        state.register.add(_foreign_finding(prefix, row, foreign[0]))
     return not foreign
+
+
+def _is_owner(node: str, topic: TopicPlace) -> bool:
+    return topic.node == node
+
+
+def _is_reader(node: str, topic: TopicPlace) -> bool:
+    """Return whether a node's lanes read a topic: no other node knows how far, or from where on."""
+    return node == (topic.other if topic.kind == OUTBOX else topic.node)
 
 
 def _take_subscription(state: State, node: str, row: SmallRow) -> None:
@@ -236,11 +250,7 @@ def _take_ledger(state: State, node: str, row: SmallRow, now_s: float) -> None:
         # Nobody else reads it: what it says of cuts is owed to nobody then.
         state.register.add(_unreadable_finding(node, row))
         return
-    if not _names_places(state, row, [cut.topic for cut in ledger.cuts]):
-        return
-    others = [cut.topic for cut in ledger.cuts if not _reads(state, node, cut.topic)]
-    if others:
-        state.register.add(_foreign_finding(state.eras.prefix, row, others[0]))
+    if not _names_places(state, row, [cut.topic for cut in ledger.cuts], _is_reader):
         return
     for cut in ledger.cuts:
         place = TopicPartition(cut.topic, cut.partition)
@@ -256,12 +266,6 @@ def _take_ledger(state: State, node: str, row: SmallRow, now_s: float) -> None:
     state.links.ledger(ledger)
     state.accounts.ledger(node, ledger)
     state.certifier.blocks.tell_times(ledger, row.at_ms)
-
-
-def _reads(state: State, node: str, topic: str) -> bool:
-    """Return whether a node's lanes write cuts of a topic: no other record says where it is."""
-    place = place_of(state.eras.prefix, topic)
-    return node == (place.other if place.kind == OUTBOX else place.node)
 
 
 def _take_paths(

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.model.control import Identity, Stop, TopicIdentity
-from mesh.model.facts import Held, SourceAt
+from mesh.model.control import Identity, Stop, StopReason, TopicIdentity
+from mesh.model.facts import Accepted, Fact, Gap, Held, SourceAt
 from mesh.model.findings import FindingKind
 from mesh.model.frames import SourcePartition
 from mesh.model.frames import TopicPartition as Place
 from mesh.model.state import Cut, Ledger
 from mesh.wire.control import encode_identity, encode_stop
+from mesh.wire.keys import fact_key
 from mesh.wire.state import encode_fact, encode_ledger
 from streaming.audits.names import Names
 from streaming.audits.strangers import StrangeFrames
@@ -33,6 +34,9 @@ def small(topic: str, key: str, value: bytes | None, offset: int = 7) -> SmallRo
 
 def held(topic: str) -> bytes:
     return encode_fact(Held(Place(topic, 0), SourcePartition(ID, 0), 1, 5))
+
+
+SOURCE = SourcePartition(ID, 0)
 
 
 def identity(topic: str) -> bytes:
@@ -94,6 +98,37 @@ def test_a_record_about_a_foreign_topic_is_told_once_and_counts_for_nothing(row:
     assert not state.interest.lanes.cuts
     assert not state.names.topics
     assert not state.eras.begins
+
+
+def fact_of(topic: str, fact: Fact) -> SmallRow:
+    return small(topic, fact_key(fact.key).decode(), encode_fact(fact))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        fact_of("mesh.c.progress", SourceAt(Place("mesh.a.in.g", 0), ID, 0, generation=1)),
+        fact_of("mesh.c.progress", SourceAt(Place("mesh.a.to.b.g", 0), ID, 10**9)),
+        fact_of("mesh.a.progress", SourceAt(Place("mesh.a.to.b.g", 0), ID, 10**9)),
+        fact_of("mesh.c.progress", Accepted(Place("mesh.a.to.b.g", 0), SOURCE, 10**9)),
+        fact_of("mesh.c.progress", Gap(Place("mesh.a.to.b.g", 0), SOURCE, 1, 1, is_open=True)),
+        fact_of("mesh.c.progress", Held(Place("mesh.b.ep.s", 0), SOURCE, 1, 5)),
+        small(
+            "mesh.c.control",
+            "stop x 0",
+            encode_stop(Stop("mesh.a.in.g", 0, ID, StopReason.TRUNCATED, 3)),
+        ),
+    ],
+    ids=["generation", "reader", "sender", "accepted", "gap", "held", "stop"],
+)
+def test_what_a_node_says_of_another_ones_topics_counts_for_nothing(row: SmallRow) -> None:
+    """One node could excuse second copies in all the mesh, or have nothing be missing anywhere."""
+    state = State.of(chain_topology())
+    take_batch(state, batch_of(row), 1.0)
+    progress, fresh = state.progress, State.of(chain_topology()).progress
+    assert progress == fresh
+    (finding,) = state.register.findings.values()
+    assert (finding.kind, finding.node) == (FindingKind.UNEXPECTED, row.place.topic.split(".")[1])
 
 
 def test_a_subscription_that_no_node_reads_is_owed_nothing() -> None:
