@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,7 @@ def test_a_loss_is_told_after_a_node_was_given_up_that_has_left_things_unread(
 
 def test_a_hold_is_over_whose_target_was_deleted(bench: PlainBench, plant: Plant) -> None:
     """Its lane keeps nothing of it any more; the word of its catch-up stays for ever."""
-    target, source = Place("mesh.c.ep.gone", 0), SourcePartition(plant.id_of("mesh.b.to.c.g"), 0)
+    target, source = Place("mesh.c.ep.s1", 0), SourcePartition(plant.id_of("mesh.b.to.c.g"), 0)
     own, beside = Held(target, source, 1, 4), Held(target, source, 1, 6)
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
     plant.keep("c", own)
@@ -208,6 +209,22 @@ def test_a_hold_is_over_whose_target_was_deleted(bench: PlainBench, plant: Plant
     plant.put("c.progress", 0, fact_key(own.key), None)
     plant.put("c.progress", 1, fact_key(beside.key), encode_fact(beside))
     assert bench.settle() == ["missing"]
+
+
+def test_a_loss_at_one_endpoint_is_told_while_another_one_is_held(
+    bench: PlainBench, plant: Plant
+) -> None:
+    """It waited with all that the node had in hand, for as long as the other one was refused."""
+    source = SourcePartition(plant.id_of("mesh.b.to.c.g"), 0)
+    hold = Held(Place("mesh.c.ep.s2", 0), source, 1, 4)
+    for endpoint in ("s1", "s2"):
+        plant.cuts_everywhere("c", plant.subscribe("c", endpoint, "acme/>"))
+    plant.keep("c", hold)
+    plant.carry(5, ["c/s1"], lost=[3])
+    assert bench.settle() == ["missing"]
+    assert missing(bench) == [("c/s1", ("mesh.a.in.g/0/0/3",))]
+    plant.keep("c", replace(hold, next=-1))
+    assert bench.settle() == ["missing", "missing"]
 
 
 # -- findings that are told before they are saved --------------------------------------------
