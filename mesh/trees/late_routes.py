@@ -55,7 +55,7 @@ def route_added(
     if reopens:
         found += [one for one in node.closed.values() if one.address == address]
     found = [one for one in found if _is_for(node, one, scope, iid, route)]
-    for session in sorted(found, key=lambda one: (one.began_ms, one.mid)):
+    for session in sorted(found, key=lambda one: one.number):
         if session.is_closed and not session.options.one_way:  # of which nobody keeps an account
             reopen(node, session)
         pass_on(node, session, route.link)
@@ -92,6 +92,9 @@ def read_reopen(node: Node, link: str, said: Reopen) -> None:
 
 def enter(node: Node, session: Session) -> None:
     """Take a session among the open ones."""
+    if not session.number:
+        node.sessions_begun += 1
+        session.number = node.sessions_begun
     node.sessions[session.mid] = session
     node.begin_on(session.address.tree)
     session.bytes_kept = SESSION_BYTES + len(session.payload) + len(session.header)

@@ -95,6 +95,7 @@ class Node:
         given: Which messages instances here have had, here or where they were before; the oldest
             are forgotten. I1.
         sessions, closed: Open ones, and those that ended just now. H9.
+        sessions_begun: How many messages came here, or began here.
         sessions_bytes: What the open ones come to.
         concern: Application -> open sessions that it began or was given.
         calls: What applications here wait for.
@@ -136,6 +137,7 @@ class Node:
     beaten: list[LocalRole] = field(default_factory=list)
     given: dict[tuple[MessageId, InstanceId], None] = field(default_factory=dict)
     sessions: dict[MessageId, Session] = field(default_factory=dict)
+    sessions_begun: int = 0
     sessions_bytes: int = 0
     by_address: dict[Address, dict[MessageId, Session]] = field(default_factory=dict)
     concern: dict[str, dict[MessageId, Session]] = field(default_factory=dict)

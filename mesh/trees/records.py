@@ -62,6 +62,7 @@ class Session:
         is_held: A reply waits so.
         is_orphan: The link towards the sender is gone: accounts end in silence. H11.
         bytes_kept: What it comes to while it is open.
+        number: Its place in the order in which messages came here.
     """
 
     mid: MessageId
@@ -99,6 +100,12 @@ class Session:
     is_closed: bool = False
     closed_ms: int = 0
     bytes_kept: int = 0
+    number: int = 0
+
+    @property
+    def sender(self) -> tuple[str | None, str]:
+        """Return by whom it came here, as far as that is known: what came so keeps its order."""
+        return self.came_by, self.app
 
     @property
     def scope(self) -> Extent:

@@ -22,7 +22,7 @@ from mesh.trees.installing import install, role_routes
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.profiles import flooding
 from mesh.trees.records import RECOVERY, Join, Recovery, Session
-from mesh.trees.routes import Route
+from mesh.trees.routes import RoleRoutes, Route
 
 
 def is_built(node: Node, address: Address, scope: Extent) -> bool:
@@ -60,6 +60,26 @@ def recover(node: Node, session: Session) -> None:
         join.late.append(session)
     else:
         join.waiters.append(session)
+
+
+def waits_behind(node: Node, session: Session) -> bool:
+    """Let a message wait where an earlier one of its sender does; return whether there is one.
+
+    It could go on, and would overtake that one on the way to the same instance. The recovery is
+    none of its own: how that ends means nothing to it. Spec: tree_layer 10 (Q11), 13.
+    """
+    for scope in (Extent.CLOUD, Extent.REALM):
+        join = node.joins.get((session.address, scope))
+        for waiting in () if join is None else (join.late, join.waiters):
+            if any(_is_ahead(one, session) for one in waiting):
+                session.owed[RECOVERY] = None
+                waiting.append(session)
+                return True
+    return False
+
+
+def _is_ahead(one: Session, other: Session) -> bool:
+    return one.sender == other.sender and one.number < other.number
 
 
 def is_recovering(node: Node, session: Session) -> bool:
@@ -136,18 +156,28 @@ def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
 def _release_searchers(node: Node, join: Join) -> None:
     """Let messages for one instance go on that have a way by now; it need not be the only one.
 
-    Where it leads nowhere they wait once more, for as long as the recovery still runs.
-    Spec: tree_layer 5.8.
+    Where it leads nowhere they wait once more, for as long as the recovery still runs; and none
+    goes before an earlier message of its sender. Spec: tree_layer 5.8, 10 (Q11).
     """
     _, role = role_routes(node, join.address)
-    for session in [one for one in join.waiters if one.options.one_instance]:
-        table = role.map(reach_of(node, session))
-        ways = table.links(session.iid, from_outside=session.left_realm, but=session.offered)
-        if any(link != session.came_by and link not in session.sent for link in ways):
-            join.waiters.remove(session)
+    waiting: list[Session] = []
+    senders: dict[tuple[str | None, str], None] = {}
+    for session in join.waiters:
+        is_first = session.options.one_instance and session.sender not in senders
+        if is_first and _has_way(node, role, session):
             session.owed.pop(RECOVERY, None)
-            session.recoveries -= 1
+            session.recoveries = 0
             node.ready.append(session)
+        else:
+            senders[session.sender] = None
+            waiting.append(session)
+    join.waiters = waiting
+
+
+def _has_way(node: Node, role: RoleRoutes, session: Session) -> bool:
+    table = role.map(reach_of(node, session))
+    ways = table.links(session.iid, from_outside=session.left_realm, but=session.offered)
+    return any(link != session.came_by and link not in session.sent for link in ways)
 
 
 def read_done(node: Node, link: str, said: RecoveryDone) -> None:
@@ -336,7 +366,7 @@ def _finish(node: Node, join: Join) -> None:
     del node.joins[key]
     for session in join.waiters:
         session.owed.pop(RECOVERY, None)
-        session.is_incomplete = not (join.ok and is_undisturbed)
+        session.is_incomplete = bool(session.recoveries) and not (join.ok and is_undisturbed)
         node.ready.append(session)
     if join.late:
         node.joins[key] = Join(*key, join.late)

@@ -15,7 +15,7 @@ from mesh.trees.late_routes import concerns, enter, pass_on, renew
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.profiles import flooding
 from mesh.trees.records import LocalRole, Session
-from mesh.trees.recovery import is_built, is_recovering, recover
+from mesh.trees.recovery import is_built, is_recovering, recover, waits_behind
 from mesh.trees.settling import say, settle
 from mesh.trees.snooping import show_message, waits
 from mesh.trees.utility import forget_certainty
@@ -88,6 +88,8 @@ def forward(node: Node, session: Session) -> None:
     must_wait = not is_sure or is_recovering(node, session)
     if must_wait and not session.recoveries and not (one_instance and candidates):
         recover(node, session)
+        return
+    if not session.recoveries and waits_behind(node, session):
         return
     is_dead_end = not (candidates or session.owed or session.offered or is_kept_out)
     if is_dead_end and (one_instance or not session.sent):
