@@ -210,3 +210,21 @@ def test_who_gave_a_role_up_keeps_nobody_out(is_held: bool) -> None:
     call = mesh.send("c", "e")
     mesh.run()
     assert call.reached == ["a"]
+
+
+def test_a_clear_that_comes_late_leaves_who_took_the_role_since() -> None:
+    """Their hosts keep them, so the way there stays known. Spec: tree_layer 5.3."""
+    mesh = world(LONG, settings=NO_COPIES)
+    mesh.role("c", "r", is_exclusive=True)
+    mesh.run()
+    mesh.unrole("c", "r")
+    mesh.run()
+    mesh.wires[frozenset("ab")].latency_ms = 500
+    for role in ("other", "another", "r"):  # its clock is ahead of what a has heard
+        mesh.role("d", role)
+    mesh.run(for_ms=100)
+    mesh.step("a", ExclusiveCleared("", address("t", "r")))
+    mesh.run()
+    mesh.role("c", "r")
+    mesh.run()
+    assert ask(mesh, "b").reached == ["c", "d"]

@@ -67,7 +67,7 @@ def test_a_message_within_the_realm_overtakes_none_that_goes_everywhere() -> Non
 
 
 def test_who_has_sent_nothing_before_does_not_wait() -> None:
-    """A message for one instance goes on with the first way that there is. Spec: 5.8."""
+    """A message for one instance goes on with the first way that there is. Spec: tree_layer 5.8."""
     mesh = world(LONG, roles="d", settings=Settings(ping_ms=0, copies_trees=False))
     ask(mesh, "a")
     doubted(mesh, "a")
