@@ -12,7 +12,6 @@ from typing import NoReturn
 
 import pytest
 from hypothesis import settings
-from structlog.testing import capture_logs
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
@@ -21,7 +20,7 @@ from mesh.local.brokers import KafkaClusters, start_brokers
 from mesh.local.jars import KafkaSoftware
 from mesh.local.software import prepare_kafka, with_spark_classes
 from tests.parts import durations
-from tests.said import Said
+from tests.said import Said, listening
 from tests.scheduling import FromBothEnds, make_way, place, tell
 
 # Simulations make and drop objects by the million: a collection every 700 takes an eighth of their time.
@@ -45,8 +44,8 @@ settings.load_profile("suite")
 @pytest.fixture
 def said() -> Iterator[Said]:
     """Begin to listen; named before other fixtures it hears what happens in those as well."""
-    with capture_logs() as entries:
-        yield Said(entries)
+    with listening() as heard:
+        yield heard
 
 
 Unavailable = Callable[[str, str], NoReturn]

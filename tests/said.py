@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from structlog.testing import capture_logs
 
 
 class Said:
@@ -19,3 +22,10 @@ class Said:
             for one in self._entries
             if one["event"] == event
         ]
+
+
+@contextmanager
+def listening() -> Iterator[Said]:
+    """Hear what is written to the log from now on."""
+    with capture_logs() as entries:
+        yield Said(entries)

@@ -28,6 +28,7 @@ from tests.component.worker import test_unheard_catch_ups as unheard
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.cured import Cured, Plant, Shown, assert_found
 from tests.mutations.patching import Patches
+from tests.said import listening
 from tests.sim import test_recovered_lane as recovered
 
 CURED = Cured()
@@ -44,7 +45,8 @@ def first_records_are_taken_as_they_come(patches: Patches) -> None:
 
 def a_log_is_cut_off_and_grows_less_than_it_lost() -> None:
     shown = truncated_logs.test_it_stops_where_the_log_is_another_and_goes_on_there_once_that_is_accepted
-    shown(lost=2, come=1)
+    with listening() as said:
+        shown(said, lost=2, come=1)
 
 
 @CURED.found_by(a_log_is_cut_off_and_grows_less_than_it_lost)

@@ -24,6 +24,7 @@ from tests.component.worker import test_written_over as written_over
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.cured import Cured, Plant, Shown, assert_found
 from tests.mutations.patching import Patches
+from tests.said import listening
 from tests.unit.node import test_machine as node_machine
 
 CURED = Cured()
@@ -67,7 +68,8 @@ def who_leads_under_the_spare_id_is_let_go_on(patches: Patches) -> None:
 
 
 def a_node_starts_without_a_topic() -> None:
-    refused_topics.test_a_refused_topic_costs_what_it_is_for("mesh.b.to.a.t")
+    with listening() as said:
+        refused_topics.test_a_refused_topic_costs_what_it_is_for(said, "mesh.b.to.a.t")
 
 
 @CURED.found_by(a_node_starts_without_a_topic)
