@@ -22,6 +22,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import NoReturn
 
+from mesh.config.kafka_options import bootstrap_fault
 from mesh.config.legal import load_legal_topology
 from mesh.config.nearest import nearest
 from mesh.config.topology_writer import write_topology
@@ -54,15 +55,15 @@ def advertised(text: str, topology: Topology, first_port: int) -> Mapping[str, O
         ConfigError: The text has another form, or names a Kafka cluster that is none.
     """
     given: dict[str, str] = {}
-    for part in filter(None, text.split(",")):
-        name, equals, address = part.partition("=")
-        host, colon, port = address.rpartition(":")
-        if not (equals and host and colon and port.isascii() and port.isdecimal()):
-            raise wrong_input("MESH_ADVERTISED", f"{part[:80]!r} is not NAME=HOST:PORT")
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, address = part.partition("=")
+        if "://" in address or bootstrap_fault(address) is not None:
+            what = f"{part[:80]!r} is not NAME=HOST:PORT, with a port from 1 to 65535"
+            raise wrong_input("MESH_ADVERTISED", what)
         if name not in topology.kafka:
             text = f"no Kafka cluster is called {name[:80]!r}{nearest(name, list(topology.kafka))}"
             raise wrong_input("MESH_ADVERTISED", text)
-        given[name] = address
+        given[name] = address.strip()
     return {
         name: Outside(port=port, advertised=given.get(name, f"localhost:{port}"))
         for port, name in enumerate(topology.kafka, start=first_port)

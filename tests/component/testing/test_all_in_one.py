@@ -15,7 +15,7 @@ TOPOLOGY = load_legal_topology(RECIPES / "mesh.yaml")
 
 def test_kafka_clusters_are_at_ports_in_the_order_of_the_file() -> None:
     """Clients are told localhost and that port, unless somebody has mapped it elsewhere."""
-    found = advertised("newyork=docker.test:30000", TOPOLOGY, 9092)
+    found = advertised(" newyork=docker.test:30000, ", TOPOLOGY, 9092)
     assert {name: (one.port, one.advertised) for name, one in found.items()} == {
         "tokyo": (9092, "localhost:9092"),
         "newyork": (9093, "docker.test:30000"),
@@ -28,6 +28,10 @@ def test_kafka_clusters_are_at_ports_in_the_order_of_the_file() -> None:
         ("tokyo", "'tokyo' is not NAME=HOST:PORT"),
         ("tokyo=:1", "is not NAME=HOST:PORT"),
         ("tokyo=h:x", "is not NAME=HOST:PORT"),
+        ("tokyo=h:99999", "is not NAME=HOST:PORT, with a port from 1 to 65535"),
+        ("tokyo=h:0", "with a port from 1 to 65535"),
+        ("tokyo=PLAINTEXT://h:1", "is not NAME=HOST:PORT"),
+        ("tokyo=h\nlisteners=x:1", "is not NAME=HOST:PORT"),
         ("tokio=h:1", "no Kafka cluster is called 'tokio'; did you mean tokyo?"),
     ],
 )
