@@ -50,6 +50,8 @@ def refused_by_system(error: OSError) -> MeshError:
     what = error.strerror or str(error) or type(error).__name__
     if error.filename is None:
         return OutputError(what)
+    if isinstance(error, FileExistsError):  # a folder is made unless it is there
+        return StartError(f"{error.filename}: is there, and is no folder; name another place")
     return StartError(f"{error.filename}: {what}; check the path and its rights")
 
 

@@ -207,6 +207,10 @@ def test_closed_streams_change_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
             NotADirectoryError(errno.ENOTDIR, "Not a directory", "/a/b"),
             "/a/b: Not a directory; check the path and its rights [START]\n",
         ),
+        (
+            FileExistsError(errno.EEXIST, "File exists", "/a/b"),
+            "/a/b: is there, and is no folder; name another place [START]\n",
+        ),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device [OUTPUT]\n"),
     ],
 )
