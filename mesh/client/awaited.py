@@ -17,23 +17,23 @@ READ_S = 0.2
 RETRY_MS = 500
 
 KNOWN_MS = 5_000
-"""How long a topic counts as the one that it was."""
+"""How long a topic is assumed to be the same one."""
 
 LONGEST_S = 366 * 24 * 3600.0
-"""The longest timeout: `inf` stands for it."""
+"""The longest timeout: `inf` means this."""
 
 OUTAGE_MS = 60_000
-"""For how long whoever iterates is not told that brokers do not answer: by then others lead."""
+"""How long an iteration hides that brokers do not answer: by then other brokers lead."""
 
 APART_MS = 10_000
-"""Attempts that are so far apart tell of no outage in between."""
+"""Failed attempts this far apart are not one outage."""
 
 
 def deadline_of(now_ms: int, timeout_s: float) -> int:
-    """Return the moment so many seconds later; `inf` is as good as never.
+    """Return the moment a number of seconds later; `inf` means practically never.
 
     Raises:
-        TypeError: It is text, or anything else that is no number of seconds.
+        TypeError: It is text, or anything else that is not a number of seconds.
         ValueError: It is nan.
     """
     check_number("a timeout", timeout_s, "a number of seconds")
@@ -45,12 +45,12 @@ def deadline_of(now_ms: int, timeout_s: float) -> int:
 def has_rewound(
     owned: Mapping[TopicPartition, Passed], known: Mapping[TopicPartition, Passed]
 ) -> bool:
-    """Return whether a member begins again where it had read: another log, or one cut short."""
+    """Return whether a member starts again at records it has read: the log is new or cut short."""
     return any(passed.is_rewound and known.get(at) is not passed for at, passed in owned.items())
 
 
 class Patience:
-    """Lets a loop without end outlive an outage, and not hide one that does not end.
+    """Lets an endless loop outlive an outage, but not hide one that does not end.
 
     Args:
         now_ms: Monotonic clock.
@@ -69,10 +69,10 @@ class Patience:
 
     @contextmanager
     def outlived(self) -> Iterator[None]:
-        """Do what may be tried again where no broker answers.
+        """Run a block that may be retried while no broker answers.
 
         Raises:
-            TransportUnavailableError: None has for a minute.
+            TransportUnavailableError: No broker has answered for a minute.
         """
         if self._now_ms() - self._failed_ms >= APART_MS:
             self._since_ms = None
@@ -98,18 +98,18 @@ Item = TypeVar("Item")
 
 
 class AwaitedTopic(Generic[Source]):
-    """Opens a reader or consumer of a topic as soon as the topic exists, and knows which one it is.
+    """Opens a reader or consumer of a topic as soon as it exists, and knows which topic it is.
 
     Attributes:
         source: What is open; None before, and after `release`.
-        is_closed: Whether nothing is opened any more.
-        process: Where it may be used.
-        is_torn: Whether a read ended in its midst; the next one begins with another source.
+        is_closed: Whether it is closed for good.
+        process: The process in which it may be used.
+        is_torn: Whether a read was interrupted; the next one begins with another source.
 
     Args:
         kafka: Where the topic is.
         topic: Its name.
-        opens: Opens it; what was read of the one before, and not given out, comes again.
+        opens: Opens it; what was read before and not handed out comes again.
         now_ms: Monotonic clock.
         pause: Lets time pass while nothing is there yet, in seconds.
     """
@@ -125,8 +125,8 @@ class AwaitedTopic(Generic[Source]):
     ) -> None:
         self.source: Source | None = None
         self.is_closed = False
-        # Held by whoever uses what is open: the client library may wait for ever for a commit or a
-        # close beside a read.
+        # Held while the source is in use: the client library may hang forever in a commit or a
+        # close that runs beside a read.
         self._lock = threading.RLock()
         self.process = ProcessGuard("this reader")
         self.is_torn = False
@@ -136,7 +136,7 @@ class AwaitedTopic(Generic[Source]):
         self._topic_id, self._looked_ms = b"", 0
 
     def patience(self) -> Patience:
-        """Return what one loop over what is read outlives: another one has its own minute."""
+        """Return a patience for one loop over what is read: each loop has its own minute."""
         return Patience(self._now_ms, self._pause)
 
     def read(
@@ -144,11 +144,11 @@ class AwaitedTopic(Generic[Source]):
     ) -> Sequence[Item]:
         """Return what `take` finds as soon as it finds something, or nothing after the timeout.
 
-        Nothing, too, where another thread closes this meanwhile.
+        It also returns nothing if another thread closes this meanwhile.
 
         Args:
             timeout_s: The longest wait.
-            take: Reads once, waiting so many seconds at most.
+            take: Reads once, waiting at most the given number of seconds.
 
         Raises:
             TransportError: Kafka does not answer, or refuses.
@@ -158,10 +158,10 @@ class AwaitedTopic(Generic[Source]):
         return self.read_on(timeout_s, take)
 
     def check_open(self) -> None:
-        """Refuse to be read once closed: whoever reads in a loop would go round for ever.
+        """Refuse to be read once closed: a loop around `read` would spin forever.
 
         Raises:
-            ClosedError: It is.
+            ClosedError: It is closed.
         """
         if self.is_closed:
             raise ClosedError("this reader is closed; open another one")
@@ -169,7 +169,7 @@ class AwaitedTopic(Generic[Source]):
     def read_on(
         self, timeout_s: float, take: Callable[[Source, float], Sequence[Item]]
     ) -> Sequence[Item]:
-        """Read likewise; once closed there is nothing more, as where somebody iterates."""
+        """Read likewise; once closed return nothing, which ends an iteration."""
         deadline = deadline_of(self._now_ms(), timeout_s)
         while True:
             with self.used():
@@ -191,18 +191,18 @@ class AwaitedTopic(Generic[Source]):
             return take(source, wait_s)
         except TransportError:
             raise
-        except BaseException:  # Ctrl-C, or a signal that raises: what was read is in no hands
+        except BaseException:  # Ctrl-C, or a signal that raises: what was read is lost
             self.is_torn = True
             raise
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Use what is open, and nobody else meanwhile.
+        """Use the open source exclusively.
 
         Raises:
             ClosedError: This process was forked after this was made.
         """
-        self.process.check()  # the client library would wait there for threads that it has not
+        self.process.check()  # the client library would wait for threads that do not exist there
         with self._lock:
             yield
 
@@ -220,14 +220,14 @@ class AwaitedTopic(Generic[Source]):
         return self._kafka.admin().describe([self._topic]).get(self._topic)
 
     def notice_another(self, *, at_once: bool = False) -> bool:
-        """Return, once, whether the topic is another than was opened: somebody has recreated it.
+        """Return, once, whether the topic has been recreated since it was opened.
 
-        To be asked where records have come. Brokers are read by name: what comes of a topic that
-        has outgrown the position by then looks like what comes next. They are asked now and then,
-        and not in an outage of one that reading has no need of.
+        Call it when records have arrived. Brokers are read by name: records of a new topic that has
+        outgrown the position look like the next ones. Brokers are queried now and then, and not
+        during an outage of one that reading does not need.
 
         Args:
-            at_once: Whether something has shown that it may be.
+            at_once: Whether there is a sign that it may have been.
         """
         now = self._now_ms()
         if now - self._looked_ms < KNOWN_MS and not at_once:
@@ -253,9 +253,9 @@ class AwaitedTopic(Generic[Source]):
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Use what is open one last time; it is closed behind it, for good.
+        """Use the open source one last time; it is then closed for good.
 
-        Any thread may do so; who reads in another one has ended by then.
+        Any thread may do so; a reader in another thread has ended by then.
         """
         self.is_closed = True
         with self._lock:
@@ -265,7 +265,7 @@ class AwaitedTopic(Generic[Source]):
                 self.release()
 
     def close(self) -> None:
-        """Close what is open, for good; in a forked process nothing is."""
+        """Close the source for good; in a forked process close nothing."""
         if not self.process.is_forked:
             with self.closing():
                 pass

@@ -1,8 +1,8 @@
-"""A channel read by a consumer group, which keeps how far it has come. Spec: K8.
+"""A channel read by a consumer group, which keeps its position. Spec: K8.
 
 Several readers of one group share the partitions of the endpoint's topic. A message is done when
-the next one is asked for, or by `commit`; after a crash, or a read that Ctrl-C has ended, what was
-not saved comes again.
+the next one is requested, or by `commit`; after a crash, or a read interrupted by Ctrl-C, whatever
+was not saved comes again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mesh.transport.port import (
 from mesh.view.messages import ReceivedMessage, Sifter
 
 FETCHED = 100
-"""Records that an iterator fetches at once; what waits here is not done."""
+"""Records that an iterator fetches at once; those waiting here are not done."""
 
 COMMIT_MS = 1_000
-"""How often an iterator saves its position, between two messages: so much is read again after a
-crash, at most."""
+"""How often an iterator saves its position, between two messages: at most this much is read again
+after a crash."""
 
 
 class ChannelReader(Sifter):
@@ -42,8 +42,8 @@ class ChannelReader(Sifter):
 
     Attributes:
         skipped: What was deleted before the group had read it, as of the messages read so far,
-            oldest first; each is a warning of the logger `mesh.kafka`, too. Reading goes on with
-            the oldest that is still there.
+            oldest first; each is also a warning of the logger `mesh.kafka`. Reading continues with
+            the oldest message that still exists.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -55,7 +55,7 @@ class ChannelReader(Sifter):
         pause: Lets time pass while nothing is there yet, in seconds.
 
     Raises:
-        SubjectError: The endpoint has no proper name, or the group has none.
+        SubjectError: The endpoint's name is not valid, or the group has none.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ChannelReader(Sifter):
     def read(self, timeout_s: float, most: int = 100) -> Sequence[ReceivedMessage]:
         """Return up to `most` messages as soon as there are some, or none after the timeout.
 
-        `commit` says that they are done.
+        `commit` marks them as done.
 
         Raises:
             TransportError: Kafka does not answer, or refuses.
@@ -103,10 +103,10 @@ class ChannelReader(Sifter):
         return self._fetched(most) or self._reading.read(timeout_s, take)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
-        """Yield messages until `close`; one is done when the next is asked for.
+        """Yield messages until `close`; one is done when the next is requested.
 
-        Where no broker saves how far that is, it is saved later; before the next message, if the
-        last one took so long that a minute of an outage would be a few attempts.
+        If no broker saves the position, it is saved later, but before the next message if the last
+        one took so long that a minute of outage would be only a few attempts.
 
         Raises:
             TransportError: Kafka refuses, or has not saved it for a minute; what was not saved
@@ -145,9 +145,9 @@ class ChannelReader(Sifter):
             self._save()
 
     def _stay(self) -> None:
-        """Remain a member however long each message takes, and hear what has moved.
+        """Remain a member however long each message takes, and notice moved partitions.
 
-        One record comes at most, and one has gone since: what waits does not grow.
+        At most one record arrives, and one has been taken since: the backlog does not grow.
         """
         if (consumer := self._reading.source) is not None:
             self._fetch(consumer, 0.0, 1)
@@ -162,8 +162,8 @@ class ChannelReader(Sifter):
         consumer = self._reading.source
         if consumer is None or not done:
             return
-        # Moved: somebody else has some of them, and reads on from what was saved before. Which ones
-        # the next read says; what stays is saved with the next commit.
+        # Moved: another member has some of them, and continues from what was saved before. The next
+        # read shows which ones; those that stay are saved with the next commit.
         with suppress(TransportMovedError):
             consumer.commit(done)
             self._done.clear()
@@ -177,9 +177,9 @@ class ChannelReader(Sifter):
         return self._kafka.consumer("channel", self._group, self._topic)
 
     def _follow(self, consumer: Consumer, *, is_another: bool) -> None:
-        """Forget what went to others, and take up what came.
+        """Forget what went to others, and take up what was assigned.
 
-        What was handed out of a log that is read once more, since it has lost its end, is known.
+        What was handed out of a log that has lost its end, and is read again, is remembered.
         """
         owned = consumer.owned()
         for at in [at for at, passed in self._taken.items() if owned.get(at) is not passed]:
@@ -204,12 +204,12 @@ class ChannelReader(Sifter):
         self._waiting.extend(records)
 
     def _fetched(self, most: int) -> Sequence[ReceivedMessage]:
-        """Take up to so many messages of what was fetched before."""
+        """Return up to so many messages of those fetched earlier."""
         with self._reading.used():
             return () if self._reading.is_torn else self._hand_out(most)
 
     def _hand_out(self, most: int) -> Sequence[ReceivedMessage]:
-        """Take up to so many messages of what was fetched."""
+        """Return up to so many fetched messages."""
         found: list[ReceivedMessage] = []
         while self._waiting and len(found) < most:
             record = self._waiting.popleft()
@@ -218,7 +218,7 @@ class ChannelReader(Sifter):
         return found
 
     def _take_if_new(self, record: Record) -> bool:
-        """Take note of a record; return whether it was not handed out yet. Spec: R6."""
+        """Note a record; return whether it was not handed out yet. Spec: R6."""
         at, offset = place_of(record), record.offset()
         share = self._shares[at]
         if share.meet(offset, record.leader_epoch()):
@@ -232,7 +232,7 @@ class ChannelReader(Sifter):
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is read any more."""
+        """Whether the reader is closed."""
         return self._reading.is_closed
 
     def close(self) -> None:

@@ -59,11 +59,11 @@ S = TypeVar("S", Deliveries, QueueConsumer, ChannelReader)
 POLL_S = 0.1
 
 KNOWN_MS = 5_000
-"""How long a topic is taken to be the same one, where `flush` has had an answer meanwhile."""
+"""How long a topic is assumed to be the same one, if `flush` has had an answer meanwhile."""
 
 
 def _close_all_the_same(stream: Deliveries | QueueConsumer | ChannelReader) -> None:
-    with suppress(TransportError):  # what a queue was not told is handed out once more
+    with suppress(TransportError):  # acknowledgements that were not saved are handed out again
         stream.close()
 
 
@@ -81,9 +81,9 @@ def connect(topology: Topology, node: str) -> MeshClient:
         node: The node to publish and subscribe at.
 
     Raises:
-        ConfigError: No node of that name, its Kafka cluster has no address, or a secret that it
-            wants cannot be had. Those of other Kafka clusters need not be had here.
-        TypeError: What is given is no topology, but its path for example, or no name.
+        ConfigError: There is no node of that name, its Kafka cluster has no address, or a secret
+            for it is missing. Secrets of other Kafka clusters are not needed here.
+        TypeError: The argument is not a topology (but, say, its path), or not a name.
     """
     _check(topology, node)
     client = MeshClient(topology, node, open_around(topology, node))
@@ -94,12 +94,12 @@ def connect(topology: Topology, node: str) -> MeshClient:
 class MeshClient:
     """A client of one node, on real Kafka or in memory. One thread at a time uses it.
 
-    A call that comes from a second thread meanwhile raises SharedError and does nothing; any thread
-    may `close`, which waits for the one at work. What the client gives out (readers, consumers,
+    A call from a second thread meanwhile raises SharedError and does nothing; any thread may
+    `close`, which waits for the one at work. What the client returns (readers, consumers,
     applications) may each have a thread of its own.
 
-    It works by the topology in force as soon as it has read it; the one it is made with says how
-    to reach Kafka.
+    It works by the topology in force as soon as it has read it; the one passed in says how to
+    reach Kafka.
 
     Args:
         topology: The mesh.
@@ -129,7 +129,7 @@ class MeshClient:
         self._pressure = Pressure(topology, node, self._kafka, now_ms)
         self._operators = OrdersForClients(topology, node, self._kafka, now_ms)
         self._followed = ""
-        self._gone_by = 0  # number of the topology in force, where the node is not in it
+        self._gone_by = 0  # number of the topology in force that lacks the node
         self._thread = OneThread()
         self._in_flight = InFlight(self._kafka, topology.nodes[node].kafka)
         self._subscriptions = SubscriptionWriter(
@@ -139,18 +139,18 @@ class MeshClient:
         self._topic_ids: dict[str, tuple[str, int]] = {}  # and when they were looked up
         self._answered_ms = now_ms()
         self._streams: list[Deliveries | QueueConsumer | ChannelReader] = []
-        self._applications: WeakSet[Roles] = WeakSet()  # one that is let go ends with its lease
+        self._applications: WeakSet[Roles] = WeakSet()  # an unreferenced one ends with its lease
 
     @property
     @by_one_thread
     def topology(self) -> Topology:
-        """The topology by which this client works: the one in force, once it was read."""
+        """The topology by which this client works: the one in force, once it has been read."""
         self._follow()
         return self._topology
 
     def _follow(self) -> None:
-        """Go by the topology in force, if it is another than before."""
-        self._thread.check()  # whoever waits, and follows meanwhile, ends when somebody closes
+        """Switch to the topology in force, if it has changed."""
+        self._thread.check()  # a waiting call that follows ends when somebody closes
         self._operators.look()
         text = self._operators.in_force
         if text in ("", self._followed):
@@ -159,7 +159,7 @@ class MeshClient:
         try:
             found = published_topology(text)
         except ConfigError:
-            return  # a newer version wrote it; what is known of the mesh still holds
+            return  # written by a newer version; what is known of the mesh still holds
         if found.prefix != self._topology.prefix:
             return
         self._gone_by = 0 if self._node in found.nodes else self._operators.number
@@ -174,7 +174,7 @@ class MeshClient:
         self._close_view()
 
     def _follow_node(self) -> None:
-        """Go by the topology in force; refuse what only the node could do, if it is not in it."""
+        """Follow the topology in force; refuse what needs the node if it is no longer in it."""
         self._follow()
         if self._gone_by:
             raise NodeGoneError(self._node, self._gone_by)
@@ -184,7 +184,7 @@ class MeshClient:
     @property
     @by_one_thread
     def direct_only_zone(self) -> str | None:
-        """The cluster over whose links nothing guaranteed leaves the node, if any. Spec: DMR-11."""
+        """The zone over whose links nothing guaranteed leaves the node, if any. Spec: DMR-11."""
         return direct_only_zone_of(self.topology, self._node)
 
     @by_one_thread
@@ -202,19 +202,19 @@ class MeshClient:
         Args:
             subject: Mesh address.
             payload: None is a tombstone.
-            key: Messages of one key keep their order.
-            headers: The client's own; those of the mesh are refused.
+            key: Messages with the same key keep their order.
+            headers: The client's own; headers of the mesh are refused.
             message_class: Guaranteed or direct.
 
         Returns:
-            The message, which knows its place and identity once Kafka has acknowledged it, or else
-            why it was not taken.
+            The message. Once Kafka has acknowledged it, it knows its position and identity, or
+            else why it was not accepted.
 
         Raises:
             SubjectError: The subject, a header or the size is not allowed; nothing was sent.
             BackpressureError: The node takes no guaranteed messages just now; nothing was sent.
-            PausedError: It takes nothing of this subject just now; nothing was sent.
-            NodeGoneError: It is not in the topology in force; nothing was sent.
+            PausedError: The node takes no messages of this subject just now; nothing was sent.
+            NodeGoneError: The node is not in the topology in force; nothing was sent.
             TransportError: Kafka does not answer, or the node's topics do not exist.
             ClosedError: This client was closed, or made before a fork. All its methods raise this.
             SharedError: Another thread is using it. All its methods but `close` raise this.
@@ -235,12 +235,12 @@ class MeshClient:
 
     @by_one_thread
     def flush(self) -> int:
-        """Wait until everything published so far is accepted; return how many messages that were.
+        """Wait until everything published so far is accepted; return the number of messages.
 
-        Half a minute at most: a broker that dies or stands still is replaced in that time.
+        It waits half a minute at most: a broker that dies or hangs is replaced in that time.
 
         Raises:
-            NotPublishedError: Some were not; `refused` of it names them, and says why.
+            NotPublishedError: Some were not accepted; its `refused` lists them with the reasons.
         """
         total = self._in_flight.flush()
         self._answered_ms = self._now_ms()
@@ -249,8 +249,8 @@ class MeshClient:
     def _require(self, topic: str) -> str:
         """Return the id of a topic; refuse one that does not exist: records would be lost."""
         former, looked_ms = self._topic_ids.get(topic, ("", 0))
-        # Somebody may have recreated it. Asked once brokers have answered meanwhile, and not in an
-        # outage, which what is published outlives.
+        # It may have been recreated. Check once brokers have answered meanwhile, and not during an
+        # outage, which published messages outlive.
         if former and self._answered_ms - looked_ms < KNOWN_MS:
             return former
         try:
@@ -258,7 +258,7 @@ class MeshClient:
         except TransportUnavailableError:
             if not former:
                 raise
-            # One broker may hang that the topic has no need of.
+            # A broker that the topic does not need may hang.
             self._topic_ids[topic] = (former, self._now_ms())
             return former
         if topic not in known:
@@ -287,24 +287,24 @@ class MeshClient:
         kind: EndpointKind = EndpointKind.CHANNEL,
         policy: QueuePolicy | None = None,
     ) -> int:
-        """Subscribe an endpoint to a filter; return the version, to be given to `wait`.
+        """Subscribe an endpoint to a filter; return the version to pass to `wait`.
 
         Args:
-            endpoint: Name of the endpoint; it is made if it does not exist.
+            endpoint: Name of the endpoint; it is created if it does not exist.
             filter_: What it wants.
             message_class: Of the endpoint: whether messages wait for it while the node is down.
-            lease_s: Seconds after which the subscription ends unless it is renewed, as this client
-                does until it is closed, or another one says that it lasts, or ends it.
-            noexport: Attract nothing from other nodes; get what comes to this one.
-            kind: Of the endpoint.
-            policy: Of a queue; as it is declared, or `every`, if left out.
+            lease_s: Seconds after which the subscription ends unless it is renewed. This client
+                renews it until it is closed, or another client makes it permanent or ends it.
+            noexport: Attract nothing from other nodes; receive only what comes to this one.
+            kind: Kind of the endpoint.
+            policy: Of a queue; if omitted, the declared one, or `every`.
 
         Raises:
-            SubjectError: The endpoint, the filter or the lease is not allowed, or a policy is
-                asked for a channel.
-            OtherKindError: The endpoint is of another kind or class already.
+            SubjectError: The endpoint, the filter or the lease is not allowed, or a channel is
+                given a policy.
+            OtherKindError: The endpoint already has another kind or class.
             NodeGoneError: The node is not in the topology in force.
-            TransportError: Kafka did not take it.
+            TransportError: Kafka did not accept it.
 
         Spec: K13, DMR-12.
         """
@@ -322,21 +322,21 @@ class MeshClient:
         return self._subscriptions.subscribe(self._node, endpoint, filter_, subscription)
 
     def begin_renewing(self) -> None:
-        """Renew leases in a thread of its own until `close`; `connect` has done that."""
+        """Renew leases in a background thread until `close`; `connect` has done that."""
         self._thread.check()
         self._subscriptions.leases.begin()
 
     def renew_leases(self) -> None:
-        """Renew leases of which a third has passed, where no thread does it (`begin_renewing`).
+        """Renew leases of which a third has passed, where no thread does so (`begin_renewing`).
 
-        As that thread it disturbs nobody who uses the client.
+        Like that thread it disturbs no other user of the client.
         """
         self._thread.check()
         self._subscriptions.leases.renew()
 
     @by_one_thread
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
-        """End a subscription, if there is one; return the version, to be given to `wait`.
+        """End a subscription, if there is one; return the version to pass to `wait`.
 
         Raises:
             SubjectError, NodeGoneError, TransportError: As for `subscribe`.
@@ -353,16 +353,16 @@ class MeshClient:
 
     @by_one_thread
     def wait(self, version: int, timeout_s: float = 60.0) -> Sequence[tuple[str, str]]:
-        """Wait until every live reachable node has acknowledged a version.
+        """Wait until every live, reachable node has acknowledged a version.
 
         Returns:
-            Links (from, to) over which it is not acknowledged because their other end is down or
-            out of reach: there it takes effect later.
+            Links (from, to) that have not acknowledged it because their other end is down or out of
+            reach: there it takes effect later.
 
         Raises:
-            LaggardsError: Not in time; names the links that are still open.
-            NodeGoneError: The node is not in the topology in force, or no longer.
-            TypeError: It is no version.
+            LaggardsError: It timed out; the error names the links that are still open.
+            NodeGoneError: The node is not, or no longer, in the topology in force.
+            TypeError: The argument is not a version.
 
         Spec: K24.
         """
@@ -372,7 +372,7 @@ class MeshClient:
         described = self._kafka.admin().describe([topic]).get(topic)
         topic_id = None if described is None else described.topic_id
         while True:
-            self._follow_node()  # a change may bring or take away who is waited for
+            self._follow_node()  # a change may add or remove nodes to wait for
             view = self._looked()
             late, excused = open_links(view, self._node, version, topic_id)
             if late is None:
@@ -392,7 +392,7 @@ class MeshClient:
 
     @by_one_thread
     def refusal(self, endpoint: str, timeout_s: float = 10.0) -> str | None:
-        """Return why the node refuses what a queue subscribed to, or None; ask after `wait`."""
+        """Return why the node refuses a queue's subscription, or None; call it after `wait`."""
         until_ms = deadline_of(self._now_ms(), timeout_s)
         view, pause = self._looked(), self._pause
         return refusal(
@@ -400,12 +400,12 @@ class MeshClient:
         )
 
     def _looked(self) -> MeshView:
-        """Return what is known of the mesh by now."""
+        """Return what is known of the mesh now."""
         if self._view is None:
             self._view = MeshView(self._topology, self._all, self._now_ms, name="wait")
         try:
             self._view.refresh()
-        except BaseException:  # Ctrl-C: what was read is in no hands, and never comes again
+        except BaseException:  # Ctrl-C: what was read is lost, and never comes again
             self._close_view()
             raise
         return self._view
@@ -423,7 +423,7 @@ class MeshClient:
 
         Args:
             endpoint: Its name.
-            from_beginning: Oldest first, or only what comes from now on.
+            from_beginning: Start with the oldest, or only with what comes from now on.
 
         Raises:
             SubjectError: The name is not allowed.
@@ -447,7 +447,7 @@ class MeshClient:
     def channel(self, endpoint: str, group: str) -> ChannelReader:
         """Read a channel of the node as a member of a group, which keeps its position.
 
-        A later reader of the same group goes on where it left off; several at once share it.
+        A later reader of the same group continues where it left off; concurrent ones share it.
 
         Args:
             endpoint: Its name.
@@ -473,8 +473,8 @@ class MeshClient:
 
         Args:
             queue: Its name.
-            deliveries_max: How often a message is handed out before it becomes a dead letter;
-                None for what `spec.queues` says, or without that for as often as it takes.
+            deliveries_max: How often a message is handed out before it becomes a dead letter; None
+                means as `spec.queues` says, or else without limit.
 
         Raises:
             SubjectError: The name is not allowed.
@@ -493,7 +493,7 @@ class MeshClient:
         return self._kept(consumer)
 
     def _kept(self, stream: S) -> S:
-        """Remember what is to be closed, and forget what was closed already."""
+        """Remember what to close later, and forget what is closed already."""
         self._streams = [*(one for one in self._streams if not one.is_closed), stream]
         return stream
 
@@ -504,7 +504,7 @@ class MeshClient:
         Args:
             app: Its name; two of the same name at one node are one application.
             lease_s: How long it lives without renewing its lease.
-            is_new: End what a former application of this name held.
+            is_new: End what an earlier application of this name held.
 
         Raises:
             SubjectError: The name or the lease is not valid.
@@ -525,14 +525,14 @@ class MeshClient:
         return roles
 
     def close(self) -> None:
-        """Release everything; messages that were not flushed may be lost, `with` flushes them.
+        """Release everything; unflushed messages may be lost, `with` flushes them.
 
-        After a fork, what is to be released belongs to the other process.
+        After a fork the resources belong to the other process.
         """
         self._thread.end(self._release)
 
     def _release(self) -> None:
-        with ExitStack() as closing:  # the last first, and each of them whatever another raises
+        with ExitStack() as closing:  # in reverse order, each of them whatever another raises
             for kafka in self._all.values():
                 closing.callback(kafka.close)
             closing.callback(self._subscriptions.close)
@@ -551,10 +551,10 @@ class MeshClient:
         return self
 
     def __exit__(self, raised: type[BaseException] | None, *_more: object) -> None:
-        """Flush, unless something was raised, and close.
+        """Flush, unless an exception was raised, and close.
 
         Raises:
-            NotPublishedError: As for `flush`; it is closed all the same.
+            NotPublishedError: As for `flush`; the client is closed all the same.
         """
         self._thread.end(self._release if raised else self._flush_and_release)
 

@@ -1,8 +1,8 @@
-"""Consume a queue: each message by one of its consumers, again until one acknowledges it.
+"""Consume a queue: each message goes to one of its consumers, again until one acknowledges it.
 
-The consumers of a queue at a node are one Kafka consumer group, named as the queue's topic; plain
-Kafka consumers of that group are consumers of the queue as well. What is acknowledged, and how
-often the rest was handed out, stands in the group's offsets: see `mesh.core.redelivery`.
+The consumers of a queue at a node are one Kafka consumer group, named like the queue's topic; plain
+Kafka consumers of that group are consumers of the queue as well. Acknowledgements and delivery
+counts are stored with the group's offsets: see `mesh.core.redelivery`.
 Spec: DESIGN 6.
 """
 
@@ -37,7 +37,7 @@ from mesh.view.messages import ReceivedMessage, received, said
 from mesh.wire.dead_letters import dead_letter_record
 
 PREFETCH = 500
-"""Records that one consumer has fetched and not handed out at most, about."""
+"""Approximate limit of the records that one consumer has fetched and not handed out."""
 MAX_DELIVERIES = "MAX_DELIVERIES"
 
 _LETTERS_KEPT = {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * 3600 * 1000)}
@@ -61,14 +61,14 @@ class _Part:
     """One partition that this consumer has.
 
     Attributes:
-        taken: What the group said when it was taken: another object is another taking.
+        taken: The group's state when it was taken: another object means another taking.
         share: What is remembered of it.
-        records: Read and not done, by offset.
-        fresh: Offsets of those that wait to be handed out for the first time here.
-        again: Likewise, given back.
+        records: Records read and not done, by offset.
+        fresh: Offsets of those that wait to be handed out here for the first time.
+        again: Offsets of those that were given back.
         out: Those that were handed out here, by offset.
         end: First offset that was not read yet.
-        is_changed: Whether the group does not know all of it yet.
+        is_changed: Whether there is something that the group does not know yet.
     """
 
     taken: Passed
@@ -82,12 +82,12 @@ class _Part:
 
     @classmethod
     def take(cls, passed: Passed) -> _Part:
-        """Begin where the group has committed, or at the beginning, which is committed then."""
+        """Begin where the group has committed, or at the beginning, which is then committed."""
         share = Share.parse(max(0, passed.offset), passed.remark, passed.leader_epoch)
         return cls(passed, share, end=share.base, is_changed=passed.is_rewound)
 
     def read(self, record: Record) -> None:
-        """Take note of a record that was read, and forget what it stands in the place of."""
+        """Note a record that was read, and forget the one whose place it has taken."""
         offset = record.offset()
         if self.share.meet(offset, record.leader_epoch()):
             self.records = {at: one for at, one in self.records.items() if at < offset}
@@ -111,15 +111,15 @@ class QueueConsumer:
     """One consumer of a queue; an iterator without end. One thread uses it; any may close it.
 
     It may be opened before the queue exists, and must be read from at least every five minutes,
-    or the group takes it for dead. Messages that were handed out and neither acknowledged nor
+    or the group considers it dead. Messages that were handed out and neither acknowledged nor
     given back are handed out again after it is closed or dies.
 
     Attributes:
-        foreign: Records passed over because the mesh did not write them.
-        losses: What was announced as lost among the messages read so far, oldest first.
+        foreign: Records skipped because the mesh did not write them.
+        losses: Losses announced among the messages read so far, oldest first.
         skipped: What was deleted before the queue's consumers were done with it, as of the messages
-            read so far, oldest first; each is a warning of the logger `mesh.kafka`, too. Reading
-            goes on with the oldest that is still there.
+            read so far, oldest first; each is also a warning of the logger `mesh.kafka`. Reading
+            continues with the oldest message that still exists.
         given_up: Messages that became dead letters here.
 
     Args:
@@ -128,7 +128,7 @@ class QueueConsumer:
         node: The node.
         queue: Name of the endpoint.
         deliveries_max: How often a message is handed out before it becomes a dead letter; None
-            for what is declared, or else for as often as it takes.
+            means as declared, or else without limit.
         now_ms: Monotonic clock.
         pause: Lets time pass while nothing is there yet, in seconds.
 
@@ -174,7 +174,7 @@ class QueueConsumer:
     def read(self, timeout_s: float, most: int = 100) -> Sequence[QueueMessage]:
         """Return up to `most` messages as soon as there are some, or none after the timeout.
 
-        What was acknowledged before is told to the group first.
+        Earlier acknowledgements are committed to the group first.
 
         Raises:
             TransportError: Kafka does not answer, or refuses; nothing was handed out.
@@ -191,7 +191,7 @@ class QueueConsumer:
         return self._reading.read_on(timeout_s, take)
 
     def __iter__(self) -> Iterator[QueueMessage]:
-        """Yield messages until `close`, one at a time: the one before is to be settled first.
+        """Yield messages until `close`, one at a time: settle each before the next.
 
         Raises:
             TransportError: Kafka refuses, or has not answered for a minute; another loop goes on.
@@ -207,7 +207,7 @@ class QueueConsumer:
         """Acknowledge a message; the group learns of it with the next `read`, or by `commit`.
 
         Returns:
-            Whether it still was this consumer's. If not, somebody else gets it as well.
+            Whether it was still this consumer's. If not, another consumer gets it as well.
         """
         part, offset = self._part_of(message)
         if part is None:
@@ -219,7 +219,7 @@ class QueueConsumer:
         """Give a message back: it is handed out again, here or elsewhere, or becomes a dead letter.
 
         Returns:
-            Whether it still was this consumer's.
+            Whether it was still this consumer's.
         """
         part, offset = self._part_of(message)
         if part is None:
@@ -233,7 +233,7 @@ class QueueConsumer:
         offset = message.message.offset
         part = self._parts.get(message.message.place)
         out = part.out.get(offset) if part is not None else None
-        # In a topic that was recreated another message may stand there.
+        # In a recreated topic another message may have this offset.
         is_out = out is not None and out.message.identity == message.message.identity
         return (part if is_out else None), offset
 
@@ -241,7 +241,7 @@ class QueueConsumer:
         """Commit to the group what was acknowledged so far.
 
         Raises:
-            TransportError: It could not be told: those messages are handed out once more.
+            TransportError: It could not be saved: those messages are handed out again.
             ClosedError: As for `read`.
         """
         with self._reading.used():
@@ -264,10 +264,10 @@ class QueueConsumer:
         try:
             self._tell(consumer)
         except TransportMovedError:
-            # Others have some of these partitions now. Which ones a read says, perhaps not at once;
-            # what stays is not read again, so what is known of it must not be forgotten.
+            # Others have some of these partitions now. A later read shows which ones; those that
+            # stay are not read again, so what is known of them must not be forgotten.
             timeout_s = wait_s
-        # What waits here is of no use to the other consumers: not too much of it.
+        # Messages that wait here are of no use to other consumers: limit them.
         consumer.pause([at for at, part in self._parts.items() if len(part.fresh) > PREFETCH // 2])
         records = consumer.read(timeout_s, PREFETCH)
         self.skipped += consumer.skipped()
@@ -278,7 +278,7 @@ class QueueConsumer:
         try:
             self._follow(consumer)
         except TransportError:
-            self._leave()  # what was read just now comes again
+            self._leave()  # what was just read comes again
             raise
         read: dict[TopicPartition, _Part] = {}
         for record in records:
@@ -290,13 +290,13 @@ class QueueConsumer:
             part.share.skip(part.records, part.end)
 
     def _follow(self, consumer: Consumer) -> None:
-        """Forget what went to others, and take up what came."""
+        """Forget what went to others, and take up what was assigned."""
         owned = consumer.owned()
         gone = [at for at, part in self._parts.items() if owned.get(at) is not part.taken]
         former = {at: self._parts.pop(at) for at in gone}
         if any(at in former and passed.is_rewound for at, passed in owned.items()):
             before, self._topic_id = self._topic_id, self._ask_topic_id()
-            if self._topic_id == before:  # it has lost its end: what was done there stays so
+            if self._topic_id == before:  # it has lost its end: what was done there stays done
                 for at in [at for at in former if at in owned and owned[at].is_rewound]:
                     self._parts[at] = replace(former[at], taken=owned[at])
         for at, passed in owned.items():
@@ -344,10 +344,10 @@ class QueueConsumer:
                 self._give_up(consumer, spent)
             self._tell(consumer)
         except TransportMovedError:
-            self._take_back(chosen)  # the next read says what is left, and where it goes on
+            self._take_back(chosen)  # the next read shows what is left, and where to continue
             return ()
         except TransportError:
-            self._take_back(chosen)  # nobody has seen them, whatever the group was told
+            self._take_back(chosen)  # nobody has seen them, whatever the group recorded
             raise
         return chosen
 
@@ -370,7 +370,7 @@ class QueueConsumer:
     # -- dead letters -----------------------------------------------------------------------
 
     def _give_up(self, consumer: Consumer, spent: Sequence[tuple[TopicPartition, int]]) -> None:
-        """Make messages dead letters and pass them, in one transaction: once each."""
+        """Turn messages into dead letters and pass them, in one transaction: once each."""
         topic = self._names.queue_letters(self._node, self._queue)
         records = {(at, offset): self._parts[at].records[offset] for at, offset in spent}
         try:
@@ -397,7 +397,7 @@ class QueueConsumer:
             writer.send_offsets(positions, consumer.ticket)
             writer.commit()
         except TransportError:
-            # What is true stands in the group: everything is taken up again from there.
+            # The group has the truth: everything is taken up again from there.
             self._close_writer()
             self._leave()
             raise
@@ -430,14 +430,14 @@ class QueueConsumer:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is read any more."""
+        """Whether the consumer is closed."""
         return self._reading.is_closed
 
     def close(self) -> None:
         """Commit what was acknowledged, and leave the group; iterating ends.
 
         Raises:
-            TransportError: It could not be told; the group is left all the same.
+            TransportError: It could not be saved; the group is left all the same.
         """
         if self._reading.is_closed or self._reading.process.is_forked:
             return
@@ -445,14 +445,14 @@ class QueueConsumer:
             try:
                 self._tell_all()
             except TransportMovedError:
-                pass  # somebody else has them: they are handed out once more, as promised
+                pass  # somebody else has them: they are handed out again, as promised
             finally:
                 self._close_writer()
                 self._parts.clear()
 
 
 def _next_of(part: _Part) -> int | None:
-    """Take the next offset to be handed out, or None: what was given back comes first."""
+    """Take the next offset to hand out, or None: given back messages come first."""
     if part.again:
         return part.again.popleft()
     if part.fresh and part.share.has_room(part.fresh[0]):

@@ -1,4 +1,4 @@
-"""An endpoint's messages, read by somebody who keeps no position. Spec: K8."""
+"""An endpoint's messages, for a reader that keeps no position. Spec: K8."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LIMIT = 1_000
 class Deliveries(Sifter):
     """Reads one endpoint of a node, committed messages only; an iterator without end.
 
-    It may be opened before the endpoint exists: the node makes its topic when it reads the first
-    subscription.
+    It may be opened before the endpoint exists: the node creates its topic when it reads the
+    first subscription.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -27,8 +27,8 @@ class Deliveries(Sifter):
         node: The node.
         endpoint: The endpoint.
         partitions: Of the node's data topics.
-        from_beginning: Whether to start at the oldest message still there, or with what comes
-            after this object was made.
+        from_beginning: Whether to start at the oldest message that still exists, or with what
+            comes after this object was created.
         now_ms: Monotonic clock.
         pause: Lets time pass while nothing is there yet, in seconds.
     """
@@ -57,26 +57,26 @@ class Deliveries(Sifter):
         """Return messages as soon as there are some, or none after the timeout.
 
         Raises:
-            TransportError: Messages were deleted before they could be read. The next call goes on
-                with the oldest that are still there.
+            TransportError: Messages were deleted before they could be read. The next call continues
+                with the oldest that still exist.
             ClosedError: This reader is closed, or this process was forked after it was made.
         """
         return self._read_before() or self._reading.read(timeout_s, self._take)
 
     def _read_before(self) -> list[ReceivedMessage]:
-        """Take what was read and not given out, because whoever iterated has stopped."""
+        """Take what was read and not handed out because an iteration stopped."""
         ahead = [] if self._reading.process.is_forked else list(self._ahead)
         self._ahead.clear()
         return ahead
 
     def read_to_end(self, timeout_s: float) -> Sequence[ReceivedMessage]:
-        """Return all that is there by now and was not read yet, or what came of it in time.
+        """Return everything that is there now and was not read yet, or what arrived in time.
 
-        One `read` returns what has come first, which of several partitions may be a part.
+        A single `read` returns what arrives first, which may be only some of the partitions.
 
         Raises:
-            TransportError: As for `read`, also where another topic has taken the place of the one
-                that was read, or the Kafka cluster does not answer.
+            TransportError: As for `read`, also if another topic has taken the place of the one that
+                was read, or the Kafka cluster does not answer.
             ClosedError: As for `read`.
         """
         self._reading.check_open()
@@ -93,9 +93,9 @@ class Deliveries(Sifter):
         return found
 
     def _refuse_another(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Begin again where the topic ends before what was read of it: it may be another one.
+        """Begin again if the topic ends before what was read of it: it may be another one.
 
-        No record would come of it before it has outgrown the former one.
+        No record of it would arrive before it has outgrown the former one.
         """
         with self._reading.used():
             reader = self._reading.source
@@ -140,7 +140,7 @@ class Deliveries(Sifter):
             self._go_on(reader, lost)
 
     def _begin_again(self, reader: Reader) -> NoReturn:
-        """Read another topic, which has the former one's name."""
+        """Read the new topic that has the former one's name."""
         reader.renew()
         self._go_on(reader, self._places)
 
@@ -154,7 +154,7 @@ class Deliveries(Sifter):
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is read any more."""
+        """Whether the reader is closed."""
         return self._reading.is_closed
 
     def close(self) -> None:

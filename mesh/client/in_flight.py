@@ -1,4 +1,4 @@
-"""What is handed to Kafka, and which of it was not taken. Spec: K7."""
+"""Messages handed to Kafka, and those of them that were not accepted. Spec: K7."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.transport.port import KafkaCluster, Writer
 
 IN_FLIGHT_BYTES_MAX = 16 << 20
-"""How much may be handed over and not acknowledged; beyond it `publish` waits, because a full queue
-would lose records."""
+"""How much may be handed over and not yet acknowledged; beyond it `publish` waits, because a full
+queue would lose records."""
 
 PATIENCE_MS = 30_000
-"""How long a message may wait for Kafka. A broker that stands still is noticed after ten seconds,
-and about as late another leads its partitions: what was under way is sent there."""
+"""How long a message may wait for Kafka. A hung broker is noticed after ten seconds, and about as
+long after that another one leads its partitions: messages under way are sent there."""
 
 RECORD_BYTES = 100
-"""What a record counts as beside its content."""
+"""What a record counts as in addition to its content."""
 
 REFUSED_MAX = 100_000
-"""How many messages that were not taken one error lists; its text names `NAMED_MAX`."""
+"""How many messages one error lists that were not accepted; its text names `NAMED_MAX`."""
 NAMED_MAX = 3
 
 
 class InFlight:
-    """Hands a client's records to Kafka in their order. One thread uses it.
+    """Hands a client's records to Kafka in order. One thread uses it.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -43,7 +43,7 @@ class InFlight:
         self._refused: list[Published] = []
 
     def publish(self, published: Published, given: Outgoing) -> None:
-        """Hand over one message; `published` is called with what becomes of it."""
+        """Hand over one message; `published` is notified of the outcome."""
         if self._in_flight_bytes + given.size > IN_FLIGHT_BYTES_MAX:
             self._settle()
         self._open().produce(
@@ -61,7 +61,7 @@ class InFlight:
         """Wait until all messages are accepted; return how many there were since the last call.
 
         Raises:
-            NotPublishedError: Some were not; it names them, and says why.
+            NotPublishedError: Some were not; the error lists them with the reasons.
         """
         self._settle()
         total, self._handed_over = self._handed_over, 0
@@ -79,10 +79,10 @@ class InFlight:
         return total
 
     def write(self, topic: str, value: bytes | None, key: bytes) -> None:
-        """Write a subscription behind all messages, and wait until Kafka has acknowledged it.
+        """Write a subscription after all messages, and wait until Kafka has acknowledged it.
 
         Raises:
-            TransportUnavailableError: It has not.
+            TransportUnavailableError: Kafka has not acknowledged it.
         """
         self._settle()
         writer = self._open()
@@ -91,7 +91,7 @@ class InFlight:
             raise TransportUnavailableError(f"topic {topic} did not take the subscription")
 
     def _settle(self) -> None:
-        """Wait for what is in flight, and count what was not taken."""
+        """Wait for what is in flight, and count what was not accepted."""
         if self._writer is not None:
             self._writer.flush()
         self._in_flight_bytes = 0
@@ -109,6 +109,6 @@ class InFlight:
         return self._writer
 
     def close(self) -> None:
-        """Release the writer; what was not flushed may be lost."""
+        """Release the writer; unflushed messages may be lost."""
         if self._writer is not None:
             self._writer.close()

@@ -13,7 +13,7 @@ from mesh.wire.renewals import NOT_SAID, repeating, said_at
 
 
 class ClientsRecords:
-    """The records behind those of the first lease. One thread at a time uses it.
+    """The records after those of the first lease. One thread at a time uses it.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -27,25 +27,25 @@ class ClientsRecords:
         self._writer: Writer | None = None
 
     def begin(self, topic_id: bytes, version: int) -> None:
-        """Read what comes behind a subscription just written, if nothing is read yet."""
+        """Start reading after a subscription just written, unless reading has begun."""
         if not self._log.topic_id:
             self._log.topic_id, self._log.passed = topic_id, version + 1
 
     def look(self) -> int | None:
-        """See what has come; return from where on it is no more of what was read before, if so."""
+        """Check for records; return the offset from which the log is another one, if so."""
         return self._log.look()
 
     def read(self) -> Iterator[SubscriptionRecord]:
-        """Yield what has come, in order, as of the last look."""
+        """Yield new records, in order, as of the last look."""
         for record in self._log.records():
             at = said_at(record.offset(), headers_of(record))
             yield SubscriptionRecord(record.key() or b"", record.value(), at)
 
     def repeat(self, key: bytes, value: bytes | None, at: int) -> int:
-        """Write a record once more, or for the first time in a topic; return where it stands.
+        """Write a record again, or for the first time in a new topic; return its offset.
 
         Raises:
-            TransportUnavailableError: Kafka has not taken it.
+            TransportUnavailableError: Kafka has not accepted it.
         """
         if self._writer is None:
             self._writer = self._kafka.writer("lease", tells=True)
@@ -64,6 +64,6 @@ class ClientsRecords:
         return offsets[0] if at == NOT_SAID else at
 
     def close(self) -> None:
-        """Release what writes; leases that are renewed no longer run out."""
+        """Release the writer; leases are no longer renewed and run out."""
         if self._writer is not None:
             self._writer.close()

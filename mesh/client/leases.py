@@ -1,7 +1,7 @@
 """Subscriptions with a lease, written again before it ends. Spec: K13.
 
-A renewal says nothing new of a subscription. What another client has said of it since is renewed
-instead, or left alone where it lasts without a lease or has been ended.
+A renewal says nothing new about a subscription. If another client has changed it since, that is
+renewed instead; if it now lasts without a lease or has been ended, it is left alone.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ RENEWED_AT = 3
 """A lease is renewed when a third of it has passed: two attempts may fail."""
 
 LOOK_S = 0.5
-"""How often the thread looks whether one is due, in seconds."""
+"""How often the thread checks whether one is due, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRecord:
-    """What a record of `clients` says.
+    """The content of a record of `clients`.
 
     Attributes:
-        key: Of the subscription.
-        value: What it is; None if it has ended.
-        said_at: Where somebody said so: its own offset, or that of the record which it repeats.
+        key: Key of the subscription.
+        value: The subscription; None if it has ended.
+        said_at: Offset of the original statement: its own, or that of the record which it repeats.
     """
 
     key: bytes
@@ -38,35 +38,35 @@ class SubscriptionRecord:
 
 
 class LeaseRecords(Protocol):
-    """What is read and written to renew leases. Raises TransportError where Kafka does not answer.
+    """What is read and written to renew leases. Raises TransportError if Kafka does not answer.
 
-    Those of `mesh.client.lease_records`, or of a test.
+    Implemented by `mesh.client.lease_records`, or by a test.
     """
 
     def look(self) -> int | None:
-        """See what has come; return from where on it is no more of what was read before, if so.
+        """Check for records; return the offset from which the log is another one, if so.
 
-        Then all comes again: the topic was recreated, or has lost its end.
+        Then everything comes again: the topic was recreated, or has lost its end.
         """
 
     def read(self) -> Iterable[SubscriptionRecord]:
-        """Return what has come, in order, as of the last look."""
+        """Return new records, in order, as of the last look."""
 
     def repeat(self, key: bytes, value: bytes | None, at: int) -> int:
-        """Write a record once more, or for the first time in a topic; return where it stands."""
+        """Write a record again, or for the first time in a new topic; return its offset."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """A subscription that is written again.
+    """A subscription that is written again and again.
 
     Attributes:
         lease_s: Seconds after which it ends.
-        value: What was said of it last, with this lease.
-        said_at: Where that was; `NOT_SAID` in a topic where it was not said.
-        renewed_ms: When it was written last, on the monotonic clock.
-        is_over: What was said last has no lease, or is the end of it.
-        is_undone: Something older was repeated behind it.
+        value: The last statement about it, with this lease.
+        said_at: Its offset; `NOT_SAID` in a topic that does not have it.
+        renewed_ms: When it was last written, on the monotonic clock.
+        is_over: The last statement has no lease, or is its end.
+        is_undone: Something older was repeated after it.
     """
 
     lease_s: int
@@ -77,11 +77,11 @@ class Lease:
     is_undone: bool = False
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether it is to be renewed by now."""
+        """Return whether it is due for renewal."""
         return now_ms - self.renewed_ms >= self.lease_s * 1000 // RENEWED_AT
 
     def heed(self, record: SubscriptionRecord) -> None:
-        """Take in what somebody says or repeats."""
+        """Take in a statement or a repetition."""
         if record.said_at <= self.said_at:
             self.is_undone = record.said_at < self.said_at
             return
@@ -90,7 +90,7 @@ class Lease:
             try:
                 asked = decode_subscription(value)
             except ProtocolError:
-                return  # for the node, too, what was said before is what counts
+                return  # for the node, too, the earlier statement counts
             if asked.lease_s is not None:
                 value = encode_subscription(replace(asked, lease_s=self.lease_s))
                 is_over = False
@@ -109,24 +109,24 @@ class Leases:
     def __init__(self, records: LeaseRecords, now_ms: Callable[[], int]) -> None:
         self._records = records
         self._now_ms = now_ms
-        # The handler of a signal that comes while it is held may close.
+        # The handler of a signal that arrives while it is held may close.
         self._lock = threading.RLock()
         self._kept: dict[bytes, Lease] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def keep(self, key: bytes, value: bytes, lease_s: int, version: int) -> None:
-        """Renew from now on a subscription that stands at an offset."""
+        """Renew a subscription, written at an offset, from now on."""
         with self._lock:
             self._kept[key] = Lease(lease_s, value, version, self._now_ms())
 
     def drop(self, key: bytes) -> Lease | None:
-        """Stop renewing it; return what was renewed until now."""
+        """Stop renewing it; return the lease that was renewed until now."""
         with self._lock:
             return self._kept.pop(key, None)
 
     def put_back(self, key: bytes, lease: Lease | None) -> None:
-        """Renew again what was dropped, if it was."""
+        """Resume renewing a dropped lease, if there is one."""
         if lease is not None:
             with self._lock:
                 self._kept[key] = lease
@@ -134,10 +134,10 @@ class Leases:
     def renew(self) -> None:
         """Renew what is due; what cannot be written is due again at the next call.
 
-        All are records of one topic: where one is not taken, the others are not tried in vain.
+        All records are of one topic: if one is not accepted, the others are not tried in vain.
         """
         while not self._lock.acquire(timeout=LOOK_S):
-            # The handler of a signal may have interrupted who holds the lock, and have closed.
+            # A signal handler may have interrupted the lock's holder, and have closed.
             if self._stopped.is_set():
                 return
         try:
@@ -161,17 +161,17 @@ class Leases:
                 del self._kept[key]
 
     def _heed(self) -> None:
-        """Take in what others have said."""
+        """Take in what others have stated."""
         another = self._records.look()
         if another is not None:
             for one in self._kept.values():
-                one.said_at = min(one.said_at, another - 1)  # what stands before it is no news
+                one.said_at = min(one.said_at, another - 1)  # what precedes it is no news
         for record in self._records.read():
             if (lease := self._kept.get(record.key)) is not None:
                 lease.heed(record)
 
     def begin(self) -> None:
-        """Renew them in a thread beside the application until `close`."""
+        """Renew them in a background thread until `close`."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="mesh-leases", daemon=True)
             self._thread.start()
@@ -181,9 +181,9 @@ class Leases:
             self.renew()
 
     def close(self) -> None:
-        """Renew nothing more; who renews something just now, in whatever thread, has ended then."""
+        """Stop renewing; a renewal under way in any thread has ended when this returns."""
         self._stopped.set()
-        with self._lock:  # who renews one just now is waited for, and renews no other
+        with self._lock:  # wait for a renewal under way; it renews no other
             pass
         if self._thread is not None:
             self._thread.join()

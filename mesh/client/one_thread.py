@@ -1,7 +1,7 @@
 """A client is used by one thread of one process at a time, until it is closed.
 
-Whoever comes besides is told: `flush` would tell one thread of the messages of another one, and
-tell that one nothing. The threads of the client library stay behind in the process that made it.
+A second thread gets an error: otherwise `flush` would report one thread's messages to another, and
+nothing to the first. The threads of the client library stay behind in the process that made it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from mesh.client.process_guard import ProcessGuard
 from mesh.errors import ClosedError, SharedError
 
 FAREWELL_S = PATIENCE_MS / 1000 + 5
-"""How long who closes a client waits for another thread that uses it: longer than any call of it
-that does not ask whether it is closed, `flush` for one."""
+"""How long `close` waits for another thread that uses the client: longer than any call of it that
+does not check whether it is closed, `flush` for one."""
 
 
 class OneThread:
-    """Whether a thread is at work. The same one may come in again, as the handler of a signal."""
+    """Whether a thread is at work. The same thread may enter again, as the handler of a signal."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -32,14 +32,14 @@ class OneThread:
         """Refuse to work once closed or forked: messages would only be lost.
 
         Raises:
-            ClosedError: It was.
+            ClosedError: It was closed, or forked.
         """
         if self._is_closed:
             raise ClosedError("this client is closed; connect again")
         self._process.check()
 
     def __enter__(self) -> None:
-        self.check()  # in a fork the lock may be held for ever, by a thread that is not in it
+        self.check()  # in a fork the lock may be held forever, by a thread that is not in it
         if not self._lock.acquire(blocking=False):
             raise SharedError("another thread is using this client: connect in each thread")
         try:
@@ -52,9 +52,9 @@ class OneThread:
         self._lock.release()
 
     def end(self, close: Callable[[], None]) -> None:
-        """Close once nobody is at work any more, or all the same if that takes too long.
+        """Close once nobody is at work any more, or anyway if that takes too long.
 
-        After a fork, what is to be closed belongs to the other process.
+        After a fork the resources belong to the other process.
         """
         if self._is_closed or self._process.is_forked:
             return
@@ -77,11 +77,11 @@ R = TypeVar("R")
 
 
 def by_one_thread(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
-    """Have a method of a client refuse a thread that comes while another one is at work.
+    """Make a method of a client refuse a thread that enters while another one is at work.
 
     Raises:
         ClosedError: The client is closed, or this process was forked after it was made.
-        SharedError: One is at work.
+        SharedError: Another thread is at work.
     """
 
     @functools.wraps(method)

@@ -1,4 +1,4 @@
-"""What `mesh.config` says to a node's clients: the topology in force, and paused subjects.
+"""What `mesh.config` tells a node's clients: the topology in force, and paused subjects.
 
 Spec: R14, K27, kafka.md 1 (`mesh.config`).
 """
@@ -27,18 +27,18 @@ from mesh.wire.keys import (
 from mesh.wire.operator_records import RecordsOfOperators
 
 RETRY_MS = 10_000
-"""How long it is not asked again after brokers did not answer: a publisher waits for the answer."""
+"""How long not to ask again after brokers did not answer: a publisher waits for the answer."""
 
 
 class OrdersForClients:
-    """Follows what operators have put in force, and want a node not to take.
+    """Follows what operators have put in force, and what they do not want a node to take.
 
     Attributes:
         in_force: The newest topology record, as its text; empty before one was seen.
-        number: Of that topology.
+        number: Number of that topology.
 
     Args:
-        topology, node: Whose.
+        topology, node: The mesh, and the node.
         kafka: The node's own Kafka cluster.
         now_ms: Monotonic clock.
     """
@@ -55,10 +55,10 @@ class OrdersForClients:
     def check(self, subject: str) -> None:
         """Raise if the node is known to take no messages of a subject.
 
-        What cannot be read refuses nothing: the node itself has the message wait.
+        An unreadable record refuses nothing: the node itself makes the message wait.
 
         Raises:
-            PausedError: It does not; the text names the pause.
+            PausedError: The subject is paused; the text names the pause.
         """
         self.look()
         for filter_, pause in self._wanted.subject_pauses.items():
@@ -73,7 +73,7 @@ class OrdersForClients:
         """Take what is new, twice a second at most; what cannot be read is tried again later."""
         try:
             for record in self._records.look():
-                with suppress(ProtocolError):  # the node counts and logs what nobody can read
+                with suppress(ProtocolError):  # the node counts and logs what is unreadable
                     self._take(record)
         except TransportError:
             self._records.rest(RETRY_MS)

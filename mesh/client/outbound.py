@@ -1,4 +1,4 @@
-"""What messages and subscriptions must be before they are handed to Kafka. Spec: K6, K7, K13."""
+"""Requirements on messages and subscriptions before they are handed to Kafka. Spec: K6, K7, K13."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ W = TypeVar("W", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message as the client library takes it: `bytes`, whatever kind was given.
+    """A message as the client library takes it: `bytes`, whatever type was given.
 
     Attributes:
         payload: Record value; None is a tombstone.
@@ -41,18 +41,18 @@ class Outgoing:
 def outgoing(
     topology: Topology, subject: str, payload: bytes | None, key: bytes | None, headers: Headers
 ) -> Outgoing:
-    """Return a message of a client, if a node takes it.
+    """Return a client's message, if a node accepts it.
 
     Raises:
         SubjectError: The subject, a header or the size is not allowed.
-        TypeError: Something is text and no bytes, or the other way round, or headers are no pairs.
+        TypeError: Something is text instead of bytes, or vice versa, or headers are not pairs.
     """
     check_text("subject", subject)
     check_subject(subject)
     payload, key = as_bytes("payload", payload), as_bytes("key", key)
     if not isinstance(headers, Iterable):
         raise TypeError(_PAIRS)
-    own = list(map(_header, headers))  # which may come one by one
+    own = list(map(_header, headers))  # which may be an iterator
     try:
         size = len(encode_tail(key, own, payload))
     except ProtocolError as error:
@@ -78,10 +78,10 @@ def _header(pair: object) -> tuple[str, bytes | None]:
 
 
 def as_bytes(what: str, value: object) -> bytes | None:
-    """Return a copy as `bytes`: the client library takes nothing else.
+    """Return a copy as `bytes`: the client library accepts nothing else.
 
     Raises:
-        TypeError: It is text, or anything else; None is nothing, and allowed.
+        TypeError: It is text, or anything else; None is allowed, and stays None.
     """
     if value is None:
         return None
@@ -92,7 +92,7 @@ def as_bytes(what: str, value: object) -> bytes | None:
 
 
 def check_text(what: str, value: object) -> None:
-    """Refuse what is not text.
+    """Refuse anything that is not text.
 
     Raises:
         TypeError: It is bytes, or anything else.
@@ -103,7 +103,7 @@ def check_text(what: str, value: object) -> None:
 
 
 def check_number(what: str, value: object, expected: str) -> None:
-    """Refuse what is no number, and what only Python takes for one.
+    """Refuse anything that is not a number, including what only Python takes for one.
 
     Raises:
         TypeError: It is text, or anything else.
@@ -113,7 +113,7 @@ def check_number(what: str, value: object, expected: str) -> None:
 
 
 def check_kind(what: str, value: object, kind: type, expected: str) -> None:
-    """Refuse what is no object of a class.
+    """Refuse anything that is not an object of a class.
 
     Raises:
         TypeError: It is of another class.
@@ -123,7 +123,7 @@ def check_kind(what: str, value: object, kind: type, expected: str) -> None:
 
 
 def check_flags(**flags: object) -> None:
-    """Refuse what is no bool: any other text than "" would say yes, "no" as well.
+    """Refuse anything that is not a bool: any text other than "" would mean yes, even "no".
 
     Raises:
         TypeError: It is text, or anything else.
@@ -134,7 +134,7 @@ def check_flags(**flags: object) -> None:
 
 
 def check_name(what: str, name: str) -> None:
-    """Refuse what is no name of an endpoint, queue or application.
+    """Refuse an invalid name of an endpoint, queue or application.
 
     Raises:
         SubjectError: It is not valid.
@@ -146,7 +146,7 @@ def check_name(what: str, name: str) -> None:
 
 
 def check_names(endpoint: str, filter_: str) -> None:
-    """Refuse the names of a subscription that no node takes.
+    """Refuse the names of a subscription that no node accepts.
 
     Raises:
         SubjectError: The endpoint or the filter is not valid.
@@ -159,10 +159,10 @@ def check_names(endpoint: str, filter_: str) -> None:
 
 
 def encoded(subscription: Subscription) -> bytes:
-    """Return the bytes of a subscription that a node takes.
+    """Return the bytes of a subscription that a node accepts.
 
     Raises:
-        SubjectError: It would take none of these.
+        SubjectError: No node would accept it.
     """
     if (fault := lease_fault(subscription.lease_s)) is not None:
         raise SubjectError(fault)
@@ -175,7 +175,7 @@ def encoded(subscription: Subscription) -> bytes:
 
 
 def enum_member(kind: type[W], what: str, value: str) -> W:
-    """Return the member that a text names, so that `"direct"` may be written.
+    """Return the member that a text names, so that callers may write `"direct"`.
 
     Raises:
         SubjectError: It names none.

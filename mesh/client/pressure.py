@@ -15,10 +15,10 @@ from mesh.wire.keys import NODE_KEYS, HeartbeatKey, parse_key
 
 
 class Pressure:
-    """Follows what a node says of its outboxes and endpoints, if one has a limit that rejects.
+    """Follows what a node reports about its outboxes and endpoints, if one has a rejecting limit.
 
     Args:
-        topology, node: Whose.
+        topology, node: The mesh, and the node.
         kafka: The node's own Kafka cluster.
         now_ms: Monotonic clock.
     """
@@ -46,8 +46,8 @@ class Pressure:
         """Raise unless the node takes messages.
 
         Raises:
-            BackpressureError: It does not, for the reason told.
-            TransportUnavailableError: What it says could not be read.
+            BackpressureError: It does not, for the reason it reports.
+            TransportUnavailableError: The node's reports could not be read.
         """
         if not (self._rejecting or self._has_endpoints):
             return
@@ -66,7 +66,7 @@ class Pressure:
                     continue
                 beat = decode_heartbeat(value)
             except ProtocolError:
-                continue  # the node itself counts and logs what nobody can read
+                continue  # the node itself counts and logs what is unreadable
             self._full = [
                 f"link to {link.neighbour}: {link.reason}"
                 for link in beat.links

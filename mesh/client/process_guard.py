@@ -1,4 +1,4 @@
-"""Which process something of the client library was made in: its threads are in no fork of it."""
+"""The process in which client library objects were made: their threads do not exist in a fork."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mesh.errors import ClosedError
 
 
 class ProcessGuard:
-    """Notes the present process; what is made in it is of no use in another one.
+    """Remembers the present process; what is made in it is useless in another one.
 
     Args:
-        what: What was made, for people.
+        what: What was made, in words for people.
     """
 
     def __init__(self, what: str) -> None:
@@ -23,10 +23,10 @@ class ProcessGuard:
         return os.getpid() != self._process
 
     def check(self) -> None:
-        """Refuse to go on in a fork.
+        """Refuse to continue in a fork.
 
         Raises:
-            ClosedError: This is one.
+            ClosedError: This process is a fork.
         """
         if self.is_forked:
             raise ClosedError(

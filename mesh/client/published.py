@@ -1,4 +1,4 @@
-"""What became of a message that was handed over. Spec: K7, K9."""
+"""The outcome of a message that was handed over. Spec: K7, K9."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Published:
         topic: Ingress topic of the node.
         topic_id: The broker's id of that topic, 32 hexadecimal digits.
         partition: Its partition; -1 until it is written.
-        offset: Its offset there, likewise.
+        offset: Its offset there; -1 until it is written.
         error: Why Kafka has not acknowledged it; empty otherwise.
     """
 
@@ -34,36 +34,36 @@ class Published:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether Kafka has acknowledged it: of a guaranteed message, that it will arrive."""
+        """Whether Kafka has acknowledged it; a guaranteed message will then arrive."""
         return self.offset >= 0
 
     @property
     def id(self) -> str:
-        """What `mesh trace` finds it by; empty until it is accepted."""
+        """The id by which `mesh trace` finds it; empty until it is accepted."""
         return f"{self.topic}/{self.partition}/{self.offset}" if self.is_accepted else ""
 
     @property
     def identity(self) -> MessageIdentity | None:
         """Its identity as receivers see it; None until it is accepted.
 
-        Not of a topic that was ever truncated. One that was recreated is known as such by the first
-        `publish` after a `flush`, five seconds after the last look: until then messages have the
-        identity that the former one would have given.
+        This does not hold for a topic that was ever truncated. A recreated topic is noticed by the
+        first `publish` after a `flush`, five seconds after the last look: until then messages have
+        the identity that the former one would have given.
         """
         if not self.is_accepted:
             return None
         return MessageIdentity(self.topic_id, self.partition, 0, self.offset)
 
     def settle(self, partition: int, offset: int, error: str) -> None:
-        """Record what became of it; called by the writer."""
+        """Record the outcome; called by the writer."""
         self.partition, self.offset, self.error = partition, offset, error
 
 
 class NotPublishedError(MeshError):
     """Kafka has not acknowledged some messages; they may be published again.
 
-    One that brokers have refused, as the text says, was not written. One of which nobody has said
-    anything may have been, and comes twice then.
+    A message that brokers refused, as the text says, was not written. A message without any
+    answer may have been written, and then arrives twice.
 
     Attributes:
         failed: How many.

@@ -1,4 +1,4 @@
-"""A topic that a client has to know of at every message, looked at twice a second at most."""
+"""A topic that a client needs for every message, read twice a second at most."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOK_MS = 500
 
 
 class RecentRecords:
-    """What has come in a topic with one partition since it was looked at before.
+    """New records since the last look in a topic with one partition.
 
     Nothing is opened before the first look.
 
@@ -33,7 +33,7 @@ class RecentRecords:
         self._next_ms = 0
 
     def look(self) -> Iterator[Record]:
-        """Yield what is new, from the beginning at first; nothing if the last look was just now.
+        """Yield what is new, at first from the beginning; nothing if the last look was just now.
 
         Raises:
             TransportError: The topic cannot be read.
@@ -47,7 +47,7 @@ class RecentRecords:
         yield from self._follower.poll()
 
     def rest(self, for_ms: int) -> None:
-        """Look no sooner than so many milliseconds from now."""
+        """Do not look for this many milliseconds."""
         self._next_ms = self._now_ms() + for_ms
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a node has taken a subscription that it knows, or refuses it and why. Spec: K13."""
+"""Whether a node has accepted a known subscription, or refuses it and why. Spec: K13."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def refusal(
     now_ms: Callable[[], int],
     pause: Callable[[float], None],
 ) -> str | None:
-    """Return why a node refuses what an endpoint asks for, or None if it does not.
+    """Return why a node refuses an endpoint's subscription, or None if it does not.
 
-    A node tells that with its heartbeats; what counts is one that began after this was asked.
+    A node reports that with its heartbeats; only one that began after this call counts.
 
     Args:
         view: Follows the node; it was refreshed just now.
         node: The node.
-        endpoint: Of the subscription, which the node has read.
+        endpoint: Endpoint of the subscription, which the node has read.
         until_ms: When to go by what is known, if the node sends no heartbeats.
         now_ms: The clock.
-        pause: Waits so many seconds.
+        pause: Waits a number of seconds.
     """
     first = view.nodes[node].heartbeat
     while True:

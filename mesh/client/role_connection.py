@@ -26,11 +26,10 @@ from mesh.wire.tree_events import EventRecord, decode_event
 READ_LIMIT = 500
 
 RENEWALS = 3
-"""How often a lease is renewed within its time."""
+"""How often a lease is renewed within its duration."""
 
 AGAIN_MS = 1_000
-"""What Kafka has not taken is written again no sooner: it may refuse at once, for as long as it
-likes."""
+"""Minimum time before rewriting what Kafka did not accept: it may refuse at once, repeatedly."""
 
 FAREWELL_S = 1.0
 """How long Kafka may take for the record that ends an application."""
@@ -40,14 +39,14 @@ class RoleConnection:
     """The records of one application, and its lease. One thread uses it; another may close it.
 
     Attributes:
-        told: What the node has told and nobody has taken up yet.
-        unreadable: How many records could not be read.
+        told: Events from the node that nobody has taken up yet.
+        unreadable: Number of records that could not be read.
 
     Args:
         kafka: The node's Kafka cluster.
         writer: Writes to it; closed with this.
         names: Of the mesh's topics.
-        node: Where.
+        node: The node.
         app: Name of the application.
         lease_ms: How long it lives without renewing its lease.
         now_ms: Clock.
@@ -73,7 +72,7 @@ class RoleConnection:
         self._renewed_ms = 0
         self._has_lost = False
         self._lost_ms = -AGAIN_MS
-        # Held by whoever uses the client library, which must not be closed beside a read.
+        # Held while the client library is in use: it must not be closed beside a read.
         self._lock = threading.RLock()
         self._is_closed = False
         self._reader: Reader | None = None
@@ -85,8 +84,8 @@ class RoleConnection:
         """Ask the node to serve this application.
 
         Args:
-            hello: What the node says once it does.
-            is_new: End what a former application of this name held.
+            hello: What the node repeats once it does.
+            is_new: End what an earlier application of this name held.
 
         Raises:
             TransportDeniedError: The node has no topics of the tree layer.
@@ -116,15 +115,15 @@ class RoleConnection:
         return self._now_ms() - self._renewed_ms >= self._lease_ms
 
     def end_lease(self) -> None:
-        """End it: what the application holds is gone."""
+        """End it: everything the application holds is released."""
         self._write(lease_key(self._app), None)
 
     def write_role(self, key: RoleKey, request: RoleRequest | None) -> None:
-        """Ask for a role; None takes that back."""
+        """Request a role; None withdraws the request."""
         self._write(role_key(key), encode_request(request))
 
     def write_said(self, key: bytes, value: bytes) -> None:
-        """Write what the application says else."""
+        """Write any other record of the application."""
         with self._used():
             self._writer.produce(self._sends, value, key, 0)
 
@@ -139,17 +138,17 @@ class RoleConnection:
         return lost
 
     def note_failures(self) -> None:
-        """Take note of what Kafka has not taken, and will not."""
+        """Note what Kafka has not accepted, and will not."""
         with self._used():
             self._has_lost |= self._writer.failed() > 0
 
     def is_written(self) -> bool:
-        """Return whether Kafka has taken all records, as of the last look for failures."""
+        """Return whether Kafka has accepted all records, as of the last look for failures."""
         with self._used():
             return not (self._has_lost or self._writer.pending())
 
     def take_lost(self) -> bool:
-        """Return, once, whether records were lost, which are to be written again by now."""
+        """Return, once, whether records were lost that are due to be written again."""
         if not self._has_lost or self._now_ms() - self._lost_ms < AGAIN_MS:
             return False
         self._has_lost, self._lost_ms = False, self._now_ms()
@@ -158,7 +157,7 @@ class RoleConnection:
     # -- read -----------------------------------------------------------------------------
 
     def begin_reading(self) -> bool:
-        """Read what comes from now on; return whether the node has made the topic for that."""
+        """Read what comes from now on; return whether the node has created the topic for that."""
         if self._place not in self._kafka.admin().ends([self._place]):
             return False
         with self._used():
@@ -170,7 +169,7 @@ class RoleConnection:
         """Read what is there, and renew the lease; return whether anything came."""
         left_s = timeout_s
         while True:
-            if self.is_due():  # however long somebody waits
+            if self.is_due():  # however long the caller waits
                 self.renew()
             with self._used():
                 if self._reader is None:
@@ -189,15 +188,16 @@ class RoleConnection:
                     self.told.append(decode_event(self._app, record.value() or b""))
                 except DecodeError:
                     self.unreadable += 1
-        except BaseException:  # Ctrl-C: what was read is in no hands
+        except BaseException:  # Ctrl-C: what was read is lost
             reader.assign(self._read_to)
             raise
         return records
 
     def skip_deleted(self) -> bool:
-        """Go on behind what was deleted unread; return whether anything was.
+        """Continue after what was deleted unread; return whether anything was.
 
-        It happens to one that was away for longer than its topic keeps, or reads too slowly.
+        That happens to an application that was away longer than its topic keeps, or reads too
+        slowly.
         """
         with self._used():
             lost = [] if self._reader is None else self._reader.lost()

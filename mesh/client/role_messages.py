@@ -1,4 +1,4 @@
-"""What comes and goes between applications: messages, and the replies to them.
+"""What applications exchange: messages, and the replies to them.
 
 Spec: tree_layer 6.4, 8.
 """
@@ -16,11 +16,11 @@ from mesh.model.tree_frames import Cause, ReplyKind
 from mesh.model.trees import Address
 
 ENDED_MS = 720_000
-"""A node ends within eleven minutes what nobody answers; no answer after that comes through."""
+"""A node ends unanswered sends within eleven minutes; no answer gets through after that."""
 
 
 class Speaker(Protocol):
-    """An application that is heard by its node.
+    """An application that its node listens to.
 
     Attributes:
         app: Its name.
@@ -29,20 +29,20 @@ class Speaker(Protocol):
     app: str
 
     def check(self, said: AppSaid) -> None:
-        """Raise what `say` would raise of it."""
+        """Raise what `say` would raise for it."""
 
     def say(self, said: AppSaid) -> None:
         """Write a record for the node."""
 
 
 class Application(Speaker, Protocol):
-    """Who sends and answers."""
+    """The application that sends and answers."""
 
     def deadline(self, timeout_s: float) -> int:
-        """Return the moment until which somebody waits."""
+        """Return the moment at which a wait of this long ends."""
 
     def wait_until(self, deadline: int, what: str) -> None:
-        """Let a little happen, or raise TimeoutError if it is too late."""
+        """Go on a little, or raise TimeoutError if it is too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class RoleReply:
 
     Attributes:
         kind: `data`, `null` (somebody may have got it, and cannot answer), `not_found`, `grant`
-            (the role is here now), or `end`: nobody says anything more.
-        payload: Of data; with `one_response` the first of `items`. None else.
-        is_last: Nothing comes behind it.
+            (the role is here now), or `end`: no more replies come.
+        payload: Content of data; with `one_response` the first of `items`. Otherwise None.
+        is_last: Nothing comes after it.
         items: With `one_response` the answers of all.
-        cause: Of a null.
+        cause: Cause of a null.
     """
 
     kind: ReplyKind
@@ -70,7 +70,7 @@ class Call:
     """A send that waits for its replies; iterate over it to get them, the last one included.
 
     Attributes:
-        name: What records call it.
+        name: Its name in records.
         timeout_s: How long iterating waits for the last reply.
         began_ms: When it was sent.
         replies: What has come so far.
@@ -93,8 +93,8 @@ class Call:
         """Yield each reply as it comes.
 
         Raises:
-            TimeoutError: The last one has not come within the timeout.
-            RoleRefusedError: The node does not do what was asked for.
+            TimeoutError: The last one has not arrived within the timeout.
+            RoleRefusedError: The node does not do what was requested.
         """
         deadline = self._roles.deadline(self.timeout_s)
         given = 0
@@ -123,11 +123,11 @@ class Calls:
         return len(self._open)
 
     def begin(self, call: Call) -> None:
-        """Let a send wait for replies."""
+        """Register a send that waits for replies."""
         self._open[call.name] = call
 
     def reply(self, name: str, reply: RoleReply) -> None:
-        """Give a send a reply, unless it no longer waits."""
+        """Pass a reply to a send, unless that no longer waits."""
         call = self._open.get(name)
         if call is None:
             return
@@ -136,19 +136,19 @@ class Calls:
             del self._open[name]
 
     def refuse(self, refused: Refused) -> bool:
-        """Say why the node did not send something; return whether it was one of these."""
+        """Report why the node refused something; return whether it was one of these sends."""
         call = self._open.pop(refused.call, None)
         if call is not None:
             call.refusal = refused
         return call is not None
 
     def end_all(self, cause: Cause | None) -> None:
-        """End what waits with a null: the node no longer knows who asked."""
+        """End all waiting sends with a null: the node has forgotten them."""
         for name in list(self._open):
             self._null(name, cause)
 
     def end_old(self, now_ms: int) -> None:
-        """End what was sent so long ago that the node will no longer answer it."""
+        """End sends so old that the node will no longer answer them."""
         while self._open:
             name, call = next(iter(self._open.items()))
             if now_ms - call.began_ms < ENDED_MS:
@@ -165,7 +165,7 @@ class RoleMessage:
 
     Attributes:
         address: Tree, as its UUID, and role.
-        wants_answer: Whether somebody waits; else an answer would be refused.
+        wants_answer: Whether somebody waits; otherwise an answer would be refused.
         is_endpoint: Nobody further on gets it, as far as is known.
         hops: Links that it crossed.
     """
@@ -183,7 +183,7 @@ class RoleMessage:
     def answer(self, payload: bytes | None = None, *, is_last: bool = True) -> None:
         """Answer; None is an answer without content. Nothing follows the last answer.
 
-        A sender that asked for the role, and gets an answer without a grant, is denied it.
+        A sender that requested the role, and gets an answer without a grant, is denied it.
         """
         check_flags(is_last=is_last)
         mid = self._delivered.mid
@@ -194,8 +194,8 @@ class RoleMessage:
 
         Args:
             payload: As in `answer`.
-            give_up: Lose it here: it moves. Without, the sender takes the role too.
-            role: Which one, if another than that of the message.
+            give_up: Release it here: it moves. Otherwise the sender gets the role too.
+            role: Which one, if not that of the message.
         """
         check_flags(give_up=give_up)
         given = AnswerGiven(

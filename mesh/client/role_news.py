@@ -1,4 +1,4 @@
-"""What an application hears beside messages: about itself, and about the mesh if it asks.
+"""What an application hears besides messages: about itself, and on request about the mesh.
 
 Spec: tree_layer 7.4, 8.
 """
@@ -24,34 +24,34 @@ from mesh.model.tree_apps import (
 )
 
 OfTheMesh = PartitionSuspected | Unpartitioned | NodesLost | NodesFound | ColourChanged | TreeBuilt
-"""Links lost and heals; and if it asks: who can no longer be reached and who can again, colours,
+"""Links lost and heals; on request also nodes that become unreachable or reachable, colours,
 trees."""
 
 News = RoleTaken | RoleLost | Refused | OfTheMesh
-"""All of it: roles granted and lost, and what was refused, beside that."""
+"""All news: roles granted and lost, refusals, and news of the mesh."""
 
 
 @dataclass(slots=True)
 class WantedNews:
-    """What one application has asked to hear of."""
+    """The news that one application has requested."""
 
     app: str
     _of: dict[NewsKind, None] = field(default_factory=dict)
 
     def begin(self, news: Iterable[NewsKind | str]) -> Iterator[NewsWanted]:
-        """Yield what its node must hear."""
+        """Yield what to tell its node."""
         for of in [_news(one) for one in news]:
             self._of[of] = None
             yield NewsWanted(self.app, of)
 
     def end(self, news: Iterable[NewsKind | str]) -> Iterator[NewsWanted]:
-        """Yield what its node must hear."""
+        """Yield what to tell its node."""
         for of in [_news(one) for one in news]:
             self._of.pop(of, None)
             yield NewsWanted(self.app, of, ends=True)
 
     def again(self) -> Iterator[NewsWanted]:
-        """Yield it again for a node that has forgotten it."""
+        """Yield it again, for a node that has forgotten it."""
         for of in self._of:
             yield NewsWanted(self.app, of)
 

@@ -1,7 +1,7 @@
-"""What an application says to its node, checked before it is written.
+"""An application's records for its node, checked before they are written.
 
-A node only logs what it cannot take: an application that waits for a role, or for replies, would
-never learn of it.
+A node only logs a record that it cannot take: an application that waits for a role, or for
+replies, would never learn of it.
 Spec: kafka.md 1; tree_layer 6.1, 8.
 """
 
@@ -18,15 +18,15 @@ from mesh.wire.tree_apps import decode_roles, decode_said, encode_request, encod
 
 
 def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
-    """Return (key, value) of a record that any node takes.
+    """Return (key, value) of a record that any node accepts.
 
     Args:
-        said: What is said.
-        bytes_max: What it may carry.
+        said: The record.
+        bytes_max: How large its content may be.
 
     Raises:
         SubjectError: A name is not valid, or it carries more than a message may have.
-        TypeError: What it carries is text, not bytes.
+        TypeError: Its content is text, not bytes.
     """
     for what, called in _TEXTS.items():
         check_text(called, getattr(said, what, ""))
@@ -46,14 +46,14 @@ def encoded_said(said: AppSaid, bytes_max: int) -> tuple[bytes, bytes]:
 
 
 _TEXTS = {"protocol": "protocol", "granted": "role"}
-"""What may be said in text, and what callers name it."""
+"""Fields that may be given as text, and the names callers use for them."""
 
 
 def _check_send(said: SendWanted) -> None:
     for what, content in (("payload", said.payload), ("header", said.header)):
         if content is None:
             raise TypeError(f"{what} must be bytes, not None; write b'' for nothing")
-    if not isinstance(said.iid, int):  # of a role that was lost, `held` has none
+    if not isinstance(said.iid, int):  # for a lost role `held` has none
         raise TypeError(f"iid must be the id of an instance, not {said.iid!r}")
 
 
@@ -70,7 +70,7 @@ def on_tree(tree: str, request: RoleRequest) -> RoleRequest:
 
 
 def check_request(key: RoleKey, request: RoleRequest) -> None:
-    """Refuse a request for a role that no node takes.
+    """Refuse a request for a role that no node accepts.
 
     Raises:
         SubjectError: A name is not valid, or its options contradict each other.

@@ -55,11 +55,11 @@ class Roles:
 
     Args:
         kafka: The node's Kafka cluster.
-        topology, node: Where.
+        topology, node: The mesh, and the node.
         app: Name of the application; two of the same name are one application.
         lease_s: How long it lives without renewing its lease.
-        now_ms, pause: Clock, and what lets time pass.
-        is_new: End what a former application of this name held.
+        now_ms, pause: Clock, and how to let time pass.
+        is_new: End what an earlier application of this name held.
         check_usable: Raises ClosedError once `kafka` must no longer be used.
     """
 
@@ -162,11 +162,11 @@ class Roles:
             )
 
     def close(self) -> None:
-        """End the application: its roles are gone at once."""
+        """End the application: its roles are released at once."""
         connection = self._connection
         try:
             if connection is not None and not self._process.is_forked:
-                with suppress(ClosedError):  # its client is closed beside it: the lease runs out
+                with suppress(ClosedError):  # its client is closing too: the lease runs out
                     connection.end_lease()
                     connection.flush(FAREWELL_S)
         finally:
@@ -175,7 +175,7 @@ class Roles:
     def leave(self) -> None:
         """Release everything without telling the node: the lease runs out.
 
-        After a fork, what is to be released belongs to the other process.
+        After a fork the resources belong to the other process.
         """
         if self._process.is_forked:
             return
@@ -209,14 +209,14 @@ class Roles:
             tree: Name or UUID of the tree.
             role: Which one.
             exclusive: Hold it alone: all other instances end.
-            polite: ... unless somebody holds it. Takes some seconds.
+            polite: Hold it alone unless somebody holds it. Takes some seconds.
             extent: How far it is known.
             protocol: It gets messages of this protocol, and those that name none.
             timeout_s: How long to wait.
 
         Raises:
-            SubjectError: A name is not valid, or polite is asked for without exclusive.
-            RoleRefusedError: Somebody else holds it alone, for example.
+            SubjectError: A name is not valid, or `polite` is set without `exclusive`.
+            RoleRefusedError: For example, somebody else holds it alone.
             TimeoutError: The node has not confirmed it in time.
         """
         request = tree_apps.RoleRequest(
@@ -230,7 +230,7 @@ class Roles:
         """Take several roles, each on a tree by name or UUID, in one go; raises as `add` does.
 
         Each request names its tree as well. If one is refused the others are taken all the same:
-        `held` tells which are.
+        `held` shows which.
         """
         wanted = [(tree, on_tree(tree, request)) for tree, request in requests]
         for tree, request in wanted:
@@ -268,7 +268,7 @@ class Roles:
         self.say(tree_apps.ExclusiveCleared(self.app, address_of(tree, role)))
 
     def evict(self, tree: str) -> None:
-        """Let the node forget the routes of a tree, as it does when its cache is full."""
+        """Make the node forget the routes of a tree, as it does when its cache is full."""
         self.say(tree_apps.TreeEvicted(self.app, address_of(tree, "any").tree))
 
     def routes(self, tree: str, role: str, *, timeout_s: float = TIMEOUT_S) -> tree_apps.RoutesTold:
@@ -309,12 +309,12 @@ class Roles:
             self.say(wanted)
 
     def stop_listening(self, *news: tree_apps.NewsKind | str) -> None:
-        """Stop hearing what `listen` asked for; raises as that does."""
+        """Stop hearing what `listen` requested; raises as that does."""
         for wanted in self._wanted.end(news):
             self.say(wanted)
 
     def nodes(self, tree: str = "", *, timeout_s: float = TIMEOUT_S) -> list[NodeSeen]:
-        """Return the nodes that can be reached, by name, or those on a tree, with its edges.
+        """Return the reachable nodes by name, or those on a tree, with its edges.
 
         Args:
             tree: Name or UUID of the tree; "" for all nodes.
@@ -322,7 +322,7 @@ class Roles:
 
         Raises:
             SubjectError: A name is not valid.
-            TimeoutError: Somebody has not answered in time.
+            TimeoutError: Some node has not answered in time.
 
         Spec: tree_layer 7.5.
         """
@@ -332,7 +332,7 @@ class Roles:
             call = self.send(*NODES, asked, one_response=True, timeout_s=timeout_s)
             if all(one.kind is not ReplyKind.NULL for one in call.wait()):
                 break
-            self.wait_until(deadline, "no word of all nodes")  # a null: somebody may be missing
+            self.wait_until(deadline, "no word of all nodes")  # a null: a node may be missing
         seen = nodes_in(item for one in call.replies for item in one.items)
         on = (one for one in seen if not tree or one.neighbours is not None)
         return sorted(on, key=lambda one: one.node)
@@ -344,13 +344,13 @@ class Roles:
     ) -> None:
         """Watch the messages and replies that pass the node.
 
-        What several watches hold goes on when all of them have let it go.
+        What several watches hold continues when all of them have released it.
 
         Args:
             watcher: Called with each while this application steps; says what becomes of it.
             tree: Name or UUID of the only tree to watch; "" for all.
             protocol: The only protocol to watch; "" for all.
-            holds: What passes waits for the watcher; otherwise the watcher only hears of it.
+            holds: Messages wait for the watcher; otherwise the watcher is only informed.
 
         Raises:
             SubjectError: A name is not valid.
@@ -362,7 +362,7 @@ class Roles:
         self._watches.begin(wanted, watcher)
 
     def unsnoop(self, tree: str = "", protocol: str = "") -> None:
-        """End a watch that `snoop` began; what waits goes on."""
+        """End a watch that `snoop` began; held messages continue."""
         id_ = address_of(tree, "any").tree if tree else None
         self._watches.end(id_, protocol)
         self.say(tree_apps.SnoopEnded(self.app, id_, protocol))
@@ -384,24 +384,24 @@ class Roles:
         protocol: str = "",
         timeout_s: float = TIMEOUT_S,
     ) -> Call:
-        """Send to the holders of a role; iterate over what is returned to get the replies.
+        """Send to the holders of a role; iterate over the result to get the replies.
 
         Args:
             tree: Name or UUID of the tree.
-            role: To whom.
-            payload: What.
+            role: The role to send to.
+            payload: The content.
             header: More content, for applications that watch messages on their way.
-            one_way: No replies: best effort.
-            one_instance: To one of the holders, the nearest.
-            one_response: Ask for all answers in one reply.
-            local_realm: To holders in the node's realm only.
-            iid: To one instance.
-            protocol: To those who listen to it.
+            one_way: Expect no replies: best effort.
+            one_instance: Send to one of the holders, the nearest.
+            one_response: Request all answers in one reply.
+            local_realm: Send only to holders in the node's realm.
+            iid: Send to this instance.
+            protocol: Send to those that listen to this protocol.
             timeout_s: How long to wait for the last reply.
 
         Raises:
             SubjectError: A name is not valid, options contradict each other, or it is too large.
-            TypeError: Something is text, not bytes, or of another kind than said here.
+            TypeError: Something is text, not bytes, or of another type than stated here.
         """
         check_flags(
             one_way=one_way,
@@ -409,7 +409,7 @@ class Roles:
             one_response=one_response,
             local_realm=local_realm,
         )
-        self.deadline(timeout_s)  # refused before anything is sent
+        self.deadline(timeout_s)  # refuse it before anything is sent
         options = Options(one_way, one_instance, one_response, local_realm)
         if (text := options.fault) is not None:
             raise SubjectError(text)
@@ -427,7 +427,7 @@ class Roles:
         return call
 
     def _wake(self, timeout_s: float) -> None:
-        """Renew a lease that has ended meanwhile, and wait: it would end the send with a null."""
+        """Renew a lease that has ended meanwhile, and wait: else the send would end with a null."""
         connection = self._connected()
         if not connection.has_expired():
             return
@@ -441,7 +441,7 @@ class Roles:
 
         Raises:
             SubjectError: A name is not valid, or it carries more than a message may have.
-            TypeError: What it carries is text, not bytes.
+            TypeError: Its content is text, not bytes.
         """
         key, value = encoded_said(said, self._bytes_max)
         self._connected().write_said(key, value)
@@ -473,18 +473,18 @@ class Roles:
     def step(self, timeout_s: float = 0.0) -> bool:
         """Read what is there, and renew the lease; return whether anything came.
 
-        What a listener or watcher raises is raised here; what follows waits for the next step.
+        Exceptions of a listener or watcher are raised here; the rest waits for the next step.
         """
-        self.deadline(timeout_s)  # refused if it is no time
+        self.deadline(timeout_s)  # refuse an invalid time
         connection = self._connected()
         has_come = connection.read(timeout_s)
-        # One by one: a listener or watcher may raise, step itself, or close all of it.
+        # One by one: a listener or watcher may raise, call `step` itself, or close everything.
         while self._connection is connection and connection.told:
             decoded = connection.told.popleft()
             if self._is_current(decoded):
                 self._take(decoded.event)
         if self._connection is connection and connection.skip_deleted():
-            # What was deleted unread never comes again, even if it said that the lease has ended.
+            # Records deleted unread never come again, not even one that said the lease had ended.
             self._calls.end_all(None)
             connection.end_lease()
             self._say_all_again()
@@ -496,7 +496,7 @@ class Roles:
         return has_come
 
     def _see_to_lost(self, connection: RoleConnection) -> None:
-        """Write again what Kafka has not taken: an outage may last longer than records wait."""
+        """Write again what Kafka did not accept: an outage may last longer than records wait."""
         connection.note_failures()
         if connection.is_written():
             self._requests.written()
@@ -521,7 +521,7 @@ class Roles:
     # -- records --------------------------------------------------------------------------
 
     def _is_current(self, decoded: EventRecord) -> bool:
-        """Return whether it comes from the node's present leader, and not from a former one.
+        """Return whether a record comes from the node's present leader, not from a former one.
 
         A leader that was suspended or cut off may go on for a moment after another took over.
         """
@@ -566,7 +566,7 @@ class Roles:
         self._served += served.hello == self._word
         if self._served and not self._is_open:
             self._is_open = True
-            if self._is_new:  # what was told until now was told to a former life
+            if self._is_new:  # earlier reports went to a former life
                 self._requests.held.clear()
                 self._messages.clear()
         if self._uuid and (self._uuid, self._epoch) != (served.uuid, served.epoch):

@@ -1,4 +1,4 @@
-"""The mesh that the user's commands speak to, for programs that run beside them."""
+"""The mesh that the user's commands address, for programs that run beside them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mesh.model.topology import Topology, with_addresses
 def selected_topology(context: str | None = None) -> Topology:
     """Return the topology of the context in force, with the addresses that its mesh has.
 
-    `mesh up` and the demo select one, for the addresses of embedded Kafka clusters stand in no
+    `mesh up` and the demo select one, because the addresses of embedded Kafka clusters are in no
     file; so do `mesh context use` and the variable `MESH_CONTEXT`.
 
     Args:
         context: Name of another one.
 
     Raises:
-        ConfigError: None is selected, or none is called so, or its file is wrong.
+        ConfigError: None is selected, there is none of that name, or its file is wrong.
     """
     found = current_context() if context is None else context_named(context)
     if found is None:

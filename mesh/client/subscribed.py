@@ -1,4 +1,4 @@
-"""What the clients of one node have subscribed, as `mesh.<node>.clients` says. Spec: K13."""
+"""What the clients of one node have subscribed, according to `mesh.<node>.clients`. Spec: K13."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mesh.wire.subscriptions import decode_subscription
 
 
 class ClientsLog:
-    """A `clients` topic; each look shows what has come since the one before.
+    """A `clients` topic; each look shows what has come since the previous one.
 
     Attributes:
         topic_id: Of the topic that is read; none before the first look.
@@ -34,10 +34,10 @@ class ClientsLog:
         self._end = 0
 
     def look(self) -> int | None:
-        """See how far it goes; return from where on it is another one by now, to be read whole.
+        """Check how far it goes; return the offset from which the log is a new one to read, if so.
 
-        That is 0 where somebody has recreated the topic, and its present end where it has lost the
-        former one; None where it goes on.
+        That is 0 if the topic was recreated, and its present end if it has lost its former end;
+        None if it simply goes on.
 
         Raises:
             TransportError: The Kafka cluster does not answer.
@@ -65,12 +65,12 @@ class ClientsLog:
         self.passed = max(self.passed, self._end)
 
     def wrote(self, offset: int) -> None:
-        """Pass over a record of one's own that stands where the next one was to be read."""
+        """Skip a record of one's own at the next position to read."""
         self.passed += offset == self.passed
 
 
 class Subscriptions:
-    """What stands on a `clients` topic; each refresh reads only what came since the last one.
+    """The content of a `clients` topic; each refresh reads only what came since the last one.
 
     Args:
         kafka: Kafka cluster of the node.
@@ -102,15 +102,15 @@ class Subscriptions:
                 if value is not None:
                     self._found[key] = decode_subscription(value)
             except ProtocolError:
-                continue  # the node itself counts and logs what it cannot read
+                continue  # the node itself counts and logs what is unreadable
         return self._found
 
     def check(self, node: str, endpoint: str, asked: Subscription) -> None:
-        """Refuse a second name of an endpoint, and another kind or class of it.
+        """Refuse a second spelling of an endpoint's name, and another kind or class of it.
 
         Raises:
-            SubjectError: An endpoint has this name already, written with other capitals.
-            OtherKindError: The endpoint is something else already.
+            SubjectError: An endpoint already has this name with other capitals.
+            OtherKindError: The endpoint already has another kind or class.
             TransportError: The Kafka cluster does not answer.
 
         Spec: K13, DESIGN 3.

@@ -16,17 +16,17 @@ from mesh.wire.keys import subscription_key
 
 POLL_S = 0.1
 READ_BACK_S = 30.0
-"""How long a subscription that was just written may take to be seen in its topic."""
+"""How long a subscription that was just written may take to appear in its topic."""
 
 
 class SubscriptionWriter:
-    """What a client writes on `clients`. One thread uses it, and renewals may have another.
+    """Writes a client's records on `clients`. One thread uses it; renewals may have another.
 
     Args:
         kafka: Kafka cluster of the node.
         topic: Its `clients` topic.
-        in_flight: Writes records, behind the messages that were published before.
-        now_ms, pause: Clock, and what lets time pass.
+        in_flight: Writes records, after the messages that were published before.
+        now_ms, pause: Clock, and how to let time pass.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class SubscriptionWriter:
         """Write a subscription, and renew it if it has a lease; return its version.
 
         Raises:
-            SubjectError: No node would take it.
-            OtherKindError: The endpoint is of another kind or class already.
-            TransportError: Kafka did not take it; what was renewed before still is.
+            SubjectError: No node would accept it.
+            OtherKindError: The endpoint already has another kind or class.
+            TransportError: Kafka did not accept it; earlier renewals go on.
         """
         value = encoded(asked)
         self._subscriptions.check(node, endpoint, asked)
         key = subscription_key(endpoint, filter_)
-        # A renewal meanwhile would be written behind the newer record.
+        # A renewal meanwhile would be written after the newer record.
         before = self.leases.drop(key)
         try:
             version = self._write(key, value)
@@ -70,7 +70,7 @@ class SubscriptionWriter:
         return version
 
     def unsubscribe(self, endpoint: str, filter_: str) -> int:
-        """End a subscription, if there is one; return the version of that."""
+        """End a subscription, if there is one; return the version of its end."""
         key = subscription_key(endpoint, filter_)
         self.leases.drop(key)
         return self._write(key, None)
@@ -108,5 +108,5 @@ class SubscriptionWriter:
         )
 
     def close(self) -> None:
-        """Release what renews; leases that are renewed no longer run out."""
+        """Stop renewals; leases are no longer renewed and run out."""
         self._renewed.close()

@@ -1,8 +1,8 @@
-"""Applications that watch what passes their node: who is shown what, and the one word on it.
+"""Applications that watch what passes their node: who is shown what, and the single verdict.
 
-The node shows an application each message and reply once, however many of its watches it falls
-under, and waits for one word. Here all those watches see it, in the order in which they began:
-each sees the payload as those before have left it. It goes on once all that hold it have said so,
+The node shows an application each message and reply once, however many of its watches match, and
+waits for one verdict. Here all those watches see it, in the order in which they began: each sees
+the payload as the previous ones have left it. It continues once all that hold it have said so,
 and not at all if one takes it out. Spec: tree_layer 6.8.
 """
 
@@ -28,12 +28,12 @@ class Verdict(StrEnum):
 
 @dataclass(slots=True)
 class _Word:
-    """The word that a node waits for, from all watches that hold what passes.
+    """The verdict that a node waits for, from all watches that hold what passes.
 
     Attributes:
-        owed: How many have yet to let it go on.
+        owed: How many watches have yet to release it.
         payload: Another payload, if one was given.
-        is_consumed: One has had it taken out.
+        is_consumed: Whether one has taken it out.
     """
 
     shown: Snooped
@@ -43,7 +43,7 @@ class _Word:
     is_consumed: bool = False
 
     def go_on(self, payload: bytes | None = None) -> None:
-        """Take the word of one watch; the last one goes to the node."""
+        """Take the verdict of one watch; the last one goes to the node."""
         if payload is not None:
             self._check(payload)
         left = self.payload if payload is None else payload
@@ -52,13 +52,13 @@ class _Word:
         self.owed, self.payload = self.owed - 1, left
 
     def _check(self, payload: bytes) -> None:
-        """Refuse what the node would not take: the message would wait on, and nobody would know."""
+        """Refuse what the node would not take: the message would wait on unnoticed."""
         if self.shown.kind is not None and len(self.shown.items) != 1:
             raise SubjectError("only a message or a reply of one answer can be changed")
         self.speaker.check(Resumed(self.speaker.app, self.shown.token, payload=payload))
 
     def consume(self) -> None:
-        """Take it out, whatever the others say."""
+        """Take it out, whatever the other watches say."""
         if not self.is_consumed:
             self.is_consumed = True
             self.speaker.say(Resumed(self.speaker.app, self.shown.token, is_consumed=True))
@@ -70,7 +70,7 @@ class Passing:
 
     Attributes:
         shown: All that is known of it; `kind` is None for a message.
-        waits: It goes on only when this watch says so.
+        waits: It continues only when this watch says so.
     """
 
     shown: Snooped
@@ -79,16 +79,16 @@ class Passing:
 
     @property
     def payload(self) -> bytes:
-        """The message, or the reply; of a reply that collects the first item.
+        """The message, or the reply; for a collecting reply its first item.
 
-        As watches that were asked before have left it.
+        It is as earlier watches have left it.
         """
         if self._word.payload is not None:
             return self._word.payload
         return self.shown.items[0] if self.shown.items else b""
 
     def resume(self, payload: bytes | None = None) -> None:
-        """Let it go on, with another payload if one is given.
+        """Let it continue, with another payload if one is given.
 
         Raises:
             SubjectError: It cannot be changed, or is too large; it waits as before.
@@ -106,9 +106,9 @@ class Passing:
 
 
 Watcher = Callable[[Passing], Verdict]
-"""Looks at what passes and says what becomes of it; `SUSPEND` leaves that to a later moment.
+"""Looks at what passes and decides what becomes of it; `SUSPEND` postpones the decision.
 
-What passes goes on, for its part, if it raises anything, or says nothing that is a verdict.
+If it raises anything, or returns something that is not a verdict, the message continues.
 """
 
 _Key = tuple[TreeId | None, str]
@@ -121,22 +121,22 @@ class Watches:
     _begun: dict[_Key, tuple[SnoopWanted, Watcher]] = field(default_factory=dict)
 
     def begin(self, wanted: SnoopWanted, watcher: Watcher) -> None:
-        """Add a watch, or put another in its place."""
+        """Add a watch, or replace it."""
         self._begun[wanted.tree, wanted.protocol] = (wanted, watcher)
 
     def end(self, tree: TreeId | None, protocol: str) -> None:
-        """Stop asking a watch."""
+        """End a watch."""
         self._begun.pop((tree, protocol), None)
 
     def wanted(self) -> Iterator[SnoopWanted]:
-        """Yield what the node is to show."""
+        """Yield what the node should show."""
         for wanted, _ in self._begun.values():
             yield wanted
 
     def show(self, shown: Snooped, speaker: Speaker) -> None:
-        """Ask all watches that something falls under, and give the node their word.
+        """Call all matching watches, and give the node their verdict.
 
-        What a watcher raises is raised again once all have been asked: nobody waits for it.
+        A watcher's exception is raised again once all have been called: nobody waits for it.
         """
         asked = [
             (wanted, watcher)
