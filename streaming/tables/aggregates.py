@@ -7,55 +7,20 @@ field `of` that names the table; `streaming.tables.rows` reads them. Spec: perfo
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
-from mesh.model.facts import (
-    Accepted,
-    EpochRaised,
-    ErasBegun,
-    Fact,
-    Gap,
-    Halted,
-    Held,
-    InterestInForce,
-    PartlyTaken,
-    Sent,
-    SourceAt,
-    Truncations,
-)
-from mesh.model.frames import MessageClass
 from mesh.model.queues import QUEUE_PREFIX
-from mesh.wire.keys import (
-    AckKey,
-    AdvertKey,
-    HeartbeatKey,
-    IdentityKey,
-    LinkKey,
-    LinksKey,
-    MarkKey,
-    NeighbourKey,
-    NodeKey,
-    RepairKey,
-    StopKey,
-    SubscribedKey,
-    change_key,
-    config_key,
-    heartbeat_key,
-    identity_key,
-    link_key,
-    repair_key,
-    stop_key,
-)
+from streaming.tables.audited_keys import is_advert, is_kept, is_wanted, scope_of
 from streaming.tables.bundles import Bundles
 from streaming.tables.cached_columns import cached_columns
 from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.rows import MINUTE_MS, SUBJECT_BYTES_MAX
-from streaming.tables.topics import CONFIG, CONTROL, ENDPOINT, INGRESS, LEDGER, OUTBOX
+from streaming.tables.topics import CONTROL, ENDPOINT, INGRESS, LEDGER, OUTBOX
 
 EXAMPLES_MAX = 50
 """Broken chains that one batch may spell out per outbox partition and source."""
@@ -69,52 +34,6 @@ DATA_KINDS = (INGRESS, ENDPOINT, OUTBOX)
 
 WANTED = "array<struct<topic: string, pattern: string>>"
 """Endpoint topics, each with a regular expression of what was ever asked for there."""
-
-ADVERT = r"^advert \S+ (?!\$node/)"
-"""Keys of interest that nodes offer, their addresses left out. Spec: K22, K26."""
-
-
-READ_OF_NODES: Mapping[type[NodeKey], bytes] = {
-    IdentityKey: identity_key(),
-    HeartbeatKey: heartbeat_key(),
-    StopKey: stop_key("", 0),
-}
-"""What nodes write of themselves that counts for audits, each with a key of its kind."""
-
-UNREAD_OF_NODES: Sequence[type[NodeKey]] = (SubscribedKey, AdvertKey, MarkKey, LinksKey)
-"""Interest: it is audited by what clients asked for, and by cuts."""
-
-READ_OF_LINKS: Mapping[type[NeighbourKey], bytes] = {
-    LinkKey: link_key(),
-    RepairKey: repair_key(bytes(16), 0, 0, MessageClass.GUARANTEED),
-}
-"""What nodes write to a neighbour that counts for audits, each with a key of its kind."""
-
-UNREAD_OF_LINKS: Sequence[type[NeighbourKey]] = (AckKey,)
-
-
-def _like(keys: Iterable[bytes]) -> str:
-    """Return the pattern of keys that begin with the same words; of one word they are the same."""
-    parts = (key.decode().partition(" ") for key in keys)
-    return f"^({'|'.join(word + (blank or '$') for word, blank, _ in parts)})"
-
-
-_OF_THE_TOPOLOGY = (config_key().decode(), change_key().decode())
-_OF_NODES = _like(READ_OF_NODES.values())
-_OF_LINKS = _like(READ_OF_LINKS.values())
-READ_OF_LANES: Sequence[type[Fact]] = (SourceAt, Sent, Accepted, Gap, Held)
-_OF_LANES = f"^({'|'.join(one.word for one in READ_OF_LANES)}) "
-"""Keys of small topics under which something counts for audits."""
-
-UNREAD_OF_LANES: Sequence[type[Fact]] = (
-    EpochRaised,
-    InterestInForce,
-    Halted,
-    ErasBegun,
-    Truncations,
-    PartlyTaken,
-)
-"""Facts by which a lane goes on, and which no audit asks for: accounts and frames tell as much."""
 
 OF_RUN = (
     *("topic", "partition", "source_id", "source_partition", "generation"),
@@ -564,25 +483,6 @@ def _frame() -> tuple[list[Column], list[Column]]:
     ]
 
 
-@cached_columns
-def is_kept() -> Column:
-    """Return a column: whether each record of this key counts, not only the newest."""
-    key, kind = F.col("key").cast("string"), F.col("topic_kind")
-    return (kind == "clients") | ((kind == CONFIG) & key.isin(*_OF_THE_TOPOLOGY))
-
-
-@cached_columns
-def is_wanted() -> Column:
-    """Return a column: whether a record of a small topic counts at all, ledgers apart."""
-    key = F.col("key").cast("string")
-    return (
-        is_kept()
-        | ((F.col("topic_kind") == "control") & key.rlike(_OF_NODES))
-        | ((F.col("topic_kind") == OUTBOX) & key.rlike(_OF_LINKS))
-        | ((F.col("topic_kind") == "progress") & key.rlike(_OF_LANES))
-    )
-
-
 def small_rows(records: DataFrame) -> DataFrame:
     """Newest value per key of control, `.c` and progress; every record of the others."""
     keys, newest, told = _small()
@@ -615,21 +515,9 @@ def _ledger() -> list[Column]:
 
 
 @cached_columns
-def is_advert() -> Column:
-    """Return a column: whether a record offers interest."""
-    return (F.col("topic_kind") == "control") & F.col("key").cast("string").rlike(ADVERT)
-
-
-@cached_columns
 def minute_of() -> Column:
     """Return the number of a record's minute from 1970 on, by the broker's clock."""
     return F.floor(F.col("at_ms") / MINUTE_MS).cast("long")
-
-
-@cached_columns
-def scope_of() -> Column:
-    """Return the scope in which an advert offers interest."""
-    return F.get(F.split(F.col("key").cast("string"), " "), F.lit(1))
 
 
 def minute_rows(records: DataFrame) -> DataFrame:

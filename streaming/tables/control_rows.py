@@ -9,7 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from streaming.tables.aggregates import is_advert, is_kept, is_wanted, minute_of, scope_of
+from streaming.tables.aggregates import minute_of
+from streaming.tables.audited_keys import is_advert, is_kept, is_wanted, scope_of
 from streaming.tables.cached_columns import cached_columns
 from streaming.tables.columns import placed, size_column
 from streaming.tables.topics import LEDGER

@@ -20,7 +20,7 @@ from mesh.model.record_headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.header import decode_header
 from streaming.job.batches import Known
-from streaming.tables import aggregates
+from streaming.tables import aggregates, audited_keys
 from streaming.tables.bundles import BETWEEN, Bundles
 from streaming.tables.columns import NO_UTF8
 from streaming.tables.digest import BLOCK_BITS, Digest
@@ -54,12 +54,12 @@ from streaming.tables.topics import (
 from tests.streaming.planted import Record
 
 WORDS = {
-    "control": re.compile(aggregates._OF_NODES),  # the same keys count for both
-    OUTBOX: re.compile(aggregates._OF_LINKS),  # the same
-    "progress": re.compile(aggregates._OF_LANES),  # the same
+    "control": re.compile(audited_keys.OF_NODES),  # the same keys count for both
+    OUTBOX: re.compile(audited_keys.OF_LINKS),  # the same
+    "progress": re.compile(audited_keys.OF_LANES),  # the same
 }
 """Keys under which something counts, by the kind of topic."""
-OF_THE_TOPOLOGY = aggregates._OF_THE_TOPOLOGY  # the same
+OF_THE_TOPOLOGY = audited_keys.OF_THE_TOPOLOGY  # the same
 
 
 def java(pattern: str) -> re.Pattern[str]:

@@ -40,7 +40,7 @@ from schemas import parsed
 from streaming.audits import queues, walks
 from streaming.audits.rules import RULES as FINDING_RULES
 from streaming.audits.subscriptions import POLICIES_BY_PROMISE
-from streaming.tables import aggregates
+from streaming.tables import audited_keys
 
 
 def words_of_help(command: Callable[..., object], option: str) -> set[str]:
@@ -108,15 +108,15 @@ PAIRS = {
     ),
     "readers of facts": (READERS, FACTS),
     "facts that audits read, and others": (
-        [one.word for one in (*aggregates.READ_OF_LANES, *aggregates.UNREAD_OF_LANES)],
+        [one.word for one in (*audited_keys.READ_OF_LANES, *audited_keys.UNREAD_OF_LANES)],
         FACTS,
     ),
     "keys of nodes that audits read, and others": (
-        [*aggregates.READ_OF_NODES, *aggregates.UNREAD_OF_NODES],
+        [*audited_keys.READ_OF_NODES, *audited_keys.UNREAD_OF_NODES],
         NODE_KEYS,
     ),
     "keys of links that audits read, and others": (
-        [*aggregates.READ_OF_LINKS, *aggregates.UNREAD_OF_LINKS],
+        [*audited_keys.READ_OF_LINKS, *audited_keys.UNREAD_OF_LINKS],
         NEIGHBOUR_KEYS,
     ),
     "inputs about one neighbour": (
