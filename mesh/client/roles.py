@@ -141,8 +141,8 @@ class Roles:
             self.step(POLL_S)
 
     @property
-    def lost_messages(self) -> int:
-        """How many records of the node could not be read since this application was opened."""
+    def unreadable(self) -> int:
+        """How many records in its topic meant nothing, and were passed over, since it opened."""
         return 0 if self._connection is None else self._connection.unreadable
 
     def _refuse_unusable(self) -> None:

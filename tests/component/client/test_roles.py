@@ -66,6 +66,20 @@ def test_what_cannot_be_sent_is_refused_at_once(roles: Roles) -> None:
     assert not roles._calls
 
 
+def test_what_means_nothing_is_passed_over_and_counted(mesh: InMemoryMesh, roles: Roles) -> None:
+    """Nothing disappears silently, whoever wrote it into the topic. Spec: DESIGN 4.4."""
+    roles.add("t", "r")
+    mesh.pass_time(0.5)
+    assert roles.unreadable == 0
+    assert roles._connection is not None
+    roles._connection._writer.produce("mesh.a.app.desk", b"junk", None, 0)
+    call = roles.send("t", "r", b"v")
+    [message] = next(taken for _ in range(200) if roles.step() and (taken := roles.taken()))
+    message.answer(b"a")
+    assert b"a" in [one.payload for one in call.wait()]
+    assert roles.unreadable == 1
+
+
 def test_a_payload_may_be_any_kind_of_bytes(mesh: InMemoryMesh, roles: Roles) -> None:
     roles.add("t", "r")
     mesh.pass_time(0.5)
