@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -197,12 +196,19 @@ def test_the_handler_of_a_signal_closes_amid_a_call_that_it_has_interrupted(
 ) -> None:
     """The thread that renews waits for that call, which goes on only once the handler is done."""
     monkeypatch.setattr("mesh.client.leases.LOOK_S", 0.01)
-    leases = Leases(Records(), lambda: 0)
+    leases, is_met = Leases(Records(), lambda: 0), threading.Event()
+    renew = leases.renew
+
+    def meets() -> None:
+        is_met.set()
+        renew()
+
+    leases.renew = meets  # type: ignore[method-assign]
 
     def interrupted() -> None:
         with leases._lock:  # as `keep` does
             leases.begin()
-            time.sleep(0.1)
+            assert is_met.wait(WITHIN_S)
             leases.close()
 
     calling = threading.Thread(target=interrupted, daemon=True)

@@ -356,18 +356,24 @@ def test_a_client_may_renew_its_leases_in_a_thread_of_its_own() -> None:
         client = mesh.client("tk1")
         client.subscribe("e", "acme/>", lease_s=30)
         records = client._subscriptions._renewed
-        look, has_begun, is_over = records.look, threading.Event(), threading.Event()
+        look, renew = records.look, client.renew_leases
+        has_begun, is_met, is_over = threading.Event(), threading.Event(), threading.Event()
 
         def slow() -> int | None:
             has_begun.set()
-            time.sleep(0.2)
+            assert is_met.wait(20.0)
             return look()
+
+        def meets() -> None:
+            is_met.set()
+            renew()
 
         records.look = slow  # type: ignore[method-assign]
         mesh._world.clock.ms += 20_000
-        renewing = threading.Thread(target=client.renew_leases, daemon=True)
+        renewing = threading.Thread(target=renew, daemon=True)
         renewing.start()
         assert has_begun.wait(20.0)
+        client.renew_leases = meets  # type: ignore[method-assign]
 
         def passing() -> None:
             mesh.pass_time(0.01)
