@@ -89,7 +89,11 @@ def _line(message: ReceivedMessage, id_: str) -> str:
 
 
 def as_mapping(topology: Topology, message: ReceivedMessage) -> dict[str, object]:
-    """Return a message as scripts read it; bytes that are no UTF-8 as base64 under `..._base64`."""
+    """Return a message as scripts read it.
+
+    Bytes that are no UTF-8 stand as base64: under `key_base64` and `payload_base64`, and of a
+    header as `{"base64": ...}` in the place of its text.
+    """
     identity = message.identity
     ingress = topology.names.ingress(message.path[0], message.message_class)
     data: dict[str, object] = {
@@ -99,7 +103,7 @@ def as_mapping(topology: Topology, message: ReceivedMessage) -> dict[str, object
         "path": list(message.path),
         "timestamp": message.timestamp,
         **_bytes("key", message.key),
-        "headers": [[name, _bytes_or_text(value)] for name, value in message.headers],
+        "headers": [[name, _header(value)] for name, value in message.headers],
         **_bytes("payload", message.payload),
         "topic_id": identity.topic_id,
         "delivered_at": f"{message.place.topic}/{message.place.partition}/{message.offset}",
@@ -113,11 +117,20 @@ def _bytes(name: str, value: bytes | None) -> dict[str, object]:
     try:
         return {name: value.decode()}
     except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}
+        return {f"{name}_base64": _base64(value)}
 
 
-def _bytes_or_text(value: bytes | None) -> str | None:
-    return None if value is None else _text(value)
+def _header(value: bytes | None) -> object:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": _base64(value)}
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
 
 
 def _text(value: bytes) -> str:

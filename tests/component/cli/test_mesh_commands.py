@@ -66,6 +66,27 @@ def test_a_subject_steers_no_terminal(run: Run, chain: Chain) -> None:
     assert said.out.startswith("x/\\u202ecod  '1'")
 
 
+def test_bytes_that_are_no_text_come_to_scripts_as_they_are(run: Run, chain: Chain) -> None:
+    """A header that has them looked as one that says a backslash, an x and two letters."""
+    mesh, file = chain
+    mesh.subscribe("b", "e", "x/>")
+    with mesh.client("a") as client:
+        headers = [("raw", b"\xff"), ("text", b"\\xff"), ("null", None), ("raw", b"\xfe")]
+        client.publish("x/1", b"\xfd", key=b"\xfc", headers=headers)
+        client.flush()
+    said = run(
+        *("subscribe", "x/>", "-n", "b", "-e", "e", "--from-beginning", "--count", "1"),
+        *("-f", file, "-o", "json"),
+    )
+    assert said.data["headers"] == [
+        ["raw", {"base64": "/w=="}],
+        ["text", "\\xff"],
+        ["null", None],
+        ["raw", {"base64": "/g=="}],
+    ]
+    assert (said.data["payload_base64"], said.data["key_base64"]) == ("/Q==", "/A==")
+
+
 def test_lines_of_standard_input_are_messages(
     run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
