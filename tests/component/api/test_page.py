@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from mesh.api.guard import Access
 from mesh.api.page_files import VIEWS
 from mesh.config.topology_file import topology_from_mapping
+from mesh.transport.memory_faults import MemoryFaults
 from tests.component.api.conftest import Api, MakeApi
 from tests.component.in_memory_mesh import CHAIN
 
@@ -66,18 +68,22 @@ def test_what_is_shown_first_stands_in_the_page(api: Api) -> None:
     assert api.ask("/map").headers["cache-control"] == "no-store"
 
 
-def test_the_page_waits_for_no_broker(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+class AskedForNothing(MemoryFaults):
+    """Brokers that nobody should ask."""
+
+    def asked(self, question: str, about: Sequence[str]) -> None:
+        raise AssertionError(f"{question} was asked about {about}")
+
+    def fetch_limit(self, client: str, limit: int) -> int:
+        raise AssertionError(f"{client} has read {limit}")
+
+
+def test_the_page_waits_for_no_broker(api: Api) -> None:
     """However slow they are, and although a node has an endpoint whose topic could be gone."""
     api.mesh.subscribe("c", "e", "acme/>")
     api.lives(3)
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a broker was asked")
-
     for kafka in api.mesh.world.kafka.values():
-        monkeypatch.setattr(kafka, "reader", refuse)
-        for call in ("describe", "starts", "ends", "stable_ends", "settings"):
-            monkeypatch.setattr(kafka.admin(), call, refuse)
+        kafka.faults = AskedForNothing()
     assert [node["endpoints"] for node in _first(api)["nodes"]] == [0, 0, 1]
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import pytest
 
 from mesh.errors import BackpressureError, PausedError, TransportUnavailableError
 from mesh.model.frames import MessageClass
-from mesh.transport.port import TopicPartition
+from tests.component.admin_faults import AdminFaults
 from tests.component.cli.conftest import Chain, Mesh, Run
 
 
@@ -85,23 +83,14 @@ def test_what_cannot_be_asked_refuses_nothing(chain: Chain) -> None:
     client.publish("x", b"before")
     assert client.flush() == 1
     kafka = mesh.world.kafka[mesh.topology.nodes["a"].kafka]
-    asked = list[int]()
-    former = kafka.admin().stable_ends
-
-    def asks(places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        if places == [TopicPartition("mesh.config", 0)]:  # workers ask of other topics
-            asked.append(mesh.now_ms())
-        raise TransportUnavailableError("no broker answers")
-
-    kafka.admin().stable_ends = asks  # type: ignore[method-assign]
-    try:
-        for _ in range(9):
-            mesh.pause(1)
-            client.publish("x", b"during")
-    finally:
-        kafka.admin().stable_ends = former  # type: ignore[method-assign]
+    faults = AdminFaults(stable_ends=TransportUnavailableError("no broker answers"))
+    kafka.faults = faults
+    for _ in range(9):
+        mesh.pause(1)
+        client.publish("x", b"during")
+    kafka.faults = None
     assert client.flush() == 9
-    assert len(asked) == 1
+    assert faults.about("stable_ends").count(["mesh.config"]) == 1  # workers ask of other topics
 
 
 def test_direct_messages_wait_too(run: Run, chain: Chain) -> None:

@@ -14,10 +14,22 @@ from mesh.errors import (
 from mesh.lab.checker.history import PublishOutcome
 from mesh.lab.load import ARREARS_MS, Publisher, SilenceWatch
 from mesh.transport.memory import MemoryKafka
-from mesh.transport.memory_clients import MemoryWriter
+from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from mesh.transport.port import TopicPartition, TopicSpec
 
 TOPIC = "mesh.a.in.g"
+
+
+class Raises(MemoryFaults):
+    """A call of one kind ends in an error."""
+
+    def __init__(self, call: Call, error: TransportError) -> None:
+        self._call, self._error = call, error
+
+    def called(self, call: Call, client: str, what: str) -> Outcome | None:
+        if call is self._call:
+            raise self._error
+        return None
 
 
 class Bench:
@@ -106,22 +118,14 @@ def test_a_commit_that_raises(
     error: TransportError, outcome: PublishOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(transactional=True)
-
-    def commit(self: MemoryWriter) -> None:
-        raise error
-
-    monkeypatch.setattr(MemoryWriter, "commit", commit)
+    bench.kafka.faults = Raises(Call.COMMIT, error)
     monkeypatch.setattr(bench.publisher._random, "random", lambda: 1.0)
     assert set(bench.outcomes(100)) == {outcome}
 
 
 def test_an_abort_that_raises_was_never_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(transactional=True)
-
-    def abort(self: MemoryWriter) -> None:
-        raise TransportUnknownError("nobody can say")
-
-    monkeypatch.setattr(MemoryWriter, "abort", abort)
+    bench.kafka.faults = Raises(Call.ABORT, TransportUnknownError("nobody can say"))
     monkeypatch.setattr(bench.publisher._random, "random", lambda: 0.0)
     assert set(bench.outcomes(100)) == {PublishOutcome.FAILED}
 
