@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mesh.model.tree_apps import ExclusiveCleared, RoleLost
 from mesh.model.tree_frames import Frame, Publish, RecoveryAnswer
-from mesh.model.tree_nodes import NODES, REALMS, NodeSeen, decode_node, tree_of_node
+from mesh.model.tree_nodes import NODES, REALMS, NodeSeen, decode_node, nodes_in, tree_of_node
 from mesh.model.trees import Extent, InstanceId, MessageId
 from tests.sim.trees.scenes import LONG, SQUARE, ask, codes, kinds, said, world
 from tests.sim.trees.scenes import REALMS as PLACES
@@ -66,6 +66,22 @@ def test_however_many_ask_at_once_everybody_is_heard() -> None:
     mesh.run()
     assert [kinds(call) for call in calls] == [[("data", True)]] * len(calls)
     assert len(nodes(mesh, "a")) == len(calls[-1].items)
+
+
+def test_who_came_while_everybody_was_asked_is_asked_for_the_next_message() -> None:
+    """Nobody publishes there, so what was asked before cannot have heard of it. Spec: tree_layer 7.5."""
+    mesh = World((("a", "s"),), alone=("n",))
+    mesh.run()
+    assert sorted(nodes(mesh, "a")) == ["a", "s"]  # from now on s asks nobody for who passes it
+    mesh.wires[frozenset("as")].latency_ms = 1_000
+    first = mesh.send("a", NODES.role, tree=NODES.tree, one_response=True)
+    mesh.heal("a", "n")
+    mesh.run(for_ms=500)
+    assert "n" in mesh.nodes["a"].links_up
+    second = mesh.send("a", NODES.role, tree=NODES.tree, one_response=True)
+    assert not first.answers
+    mesh.run()
+    assert {one.node for one in nodes_in(second.items)} == {"a", "n", "s"}
 
 
 def test_a_mesh_that_nobody_uses_is_silent() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mesh.model.tree_apps import (
     Unpartitioned,
 )
@@ -185,3 +187,16 @@ def test_a_second_link_between_two_parts_brings_no_second_heal() -> None:
     mesh.run()
     heals = [(name, one.near) for name, one in mesh.told if isinstance(one, Unpartitioned)]
     assert sorted(heals) == [("a", "b"), ("b", "b"), ("c", "c"), ("d", "c")]
+
+
+@pytest.mark.parametrize(("after_ms", "is_told"), [(28_000, True), (31_000, False)])
+def test_a_link_that_comes_up_is_told_of_the_last_half_minute(after_ms: int, is_told: bool) -> None:
+    """Of what went to everybody before nothing can be under way any more. Spec: tree_layer 5.2."""
+    mesh = world()
+    mesh.role("b", "r")
+    mesh.run(for_ms=after_ms)
+    before = mesh.frames["Publish"]
+    mesh.heal("a", "c")
+    mesh.run(for_ms=1_000)
+    assert "c" in mesh.nodes["a"].links_up
+    assert (mesh.frames["Publish"] > before) == is_told

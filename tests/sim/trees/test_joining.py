@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mesh.model.trees import Extent
 from mesh.trees.settings import Settings
-from tests.sim.trees.rules import check_call, inside
+from tests.sim.trees.rules import check_call, check_quiet, inside
 from tests.sim.trees.scenes import LONG, SQUARE, ask, world
 from tests.sim.trees.trial import builder_frames
 from tests.sim.trees.world import World, address
@@ -89,3 +89,25 @@ def test_nothing_is_told_across_realms() -> None:
     mesh.run()
     assert call.reached == []
     assert ask(mesh, "x").reached == ["a"]
+
+
+def test_a_copy_that_lacks_who_is_known_in_the_realm_alone_is_not_certain() -> None:
+    """It does not say how far an instance is known, so the joining node has yet to ask."""
+    mesh = World((("a", "b"), ("b", "j"), ("b", "x")), realms=dict.fromkeys("abj", "r1"))
+    mesh.run()
+    mesh.crash("j")
+    mesh.role("a", "r", extent=Extent.REALM), mesh.role("x", "r")
+    mesh.run()
+    ask(mesh, "b")
+    mesh.start("j")
+    mesh.run()
+    mesh.heal("j", "x")
+    mesh.run()
+    mesh.unrole("x", "r"), mesh.role("x", "r")
+    mesh.run()
+    [route] = inside(mesh, "j").trees[address("t", "r").tree].roles["r"].everywhere.routes.values()
+    assert route.link == "x"  # so what it sends does not pass b, which knows a
+    call = mesh.send("j", "r")
+    mesh.run()
+    check_quiet(mesh)
+    assert call.reached == ["a", "x"]
