@@ -185,6 +185,7 @@ class Lane:
                 ahead=ahead,
                 generation=reading.generation,
                 is_unlinked=at in progress.unlinked,
+                kafka=progress.unlinked.get(at, ""),
                 leader_epoch=reading.leader_epoch,
                 behind=self.direct.unwritten.below(at, reading.next, batch.unwritten),
             )

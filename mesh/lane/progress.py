@@ -26,7 +26,7 @@ from mesh.model.facts import (
     SourceAt,
     Truncations,
 )
-from mesh.model.frames import NONE_OFFSET, Era
+from mesh.model.frames import NONE_OFFSET, Era, SourcePartition
 from mesh.model.interest_inputs import VersionByInput
 from mesh.transport.port import TopicPartition
 
@@ -56,7 +56,8 @@ class Progress:
         since: Position in a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
         links: Number of the link over which a chain was sent last. Spec: K12.
-        unlinked: Outboxes whose links were removed; what is there when they come back may be new.
+        unlinked: Outboxes whose links were removed, and the Kafka clusters in which they were, as
+            far as that is known; what is there when they come back may be new.
         eras: By which topologies each source worked, ascending. Spec: K10.
         partly_taken: Frames that were not taken whole, by outbox partition. Spec: K20.
         truncations: Losses at the end of a source that were accepted.
@@ -78,7 +79,7 @@ class Progress:
     holds: Holds = field(default_factory=Holds)
     since: dict[ChainKey, int] = field(default_factory=dict)
     links: dict[ChainKey, int] = field(default_factory=dict)
-    unlinked: dict[TopicPartition, None] = field(default_factory=dict)
+    unlinked: dict[TopicPartition, str] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     partly_taken: dict[TopicPartition, PartlyTakenMarks] = field(default_factory=dict)
     truncations: dict[TopicPartition, Truncations] = field(default_factory=dict)
@@ -139,7 +140,7 @@ class Progress:
                     self.leader_epochs[at] = fact.leader_epoch
                 self.unlinked.pop(at, None)
                 if fact.is_unlinked:
-                    self.unlinked[at] = None
+                    self.unlinked[at] = fact.kafka
             case EpochRaised():
                 self.epoch = fact.epoch
             case PartlyTaken():
@@ -196,6 +197,7 @@ class Progress:
             ahead,
             self.generations.get(at, 0),
             at in self.unlinked,
+            self.unlinked.get(at, ""),
             self.leader_epochs.get(at, -1) if is_same else -1,
             behind,
         )
@@ -210,6 +212,17 @@ class Progress:
         known = (self.next, self.reserved, self.unwritten, self.generations, self.leader_epochs)
         for kept in known:
             kept.pop(at, None)
+
+    def forget_source(self, at: TopicPartition) -> Sequence[SourcePartition]:
+        """Know nothing of a source any more; return whose chains came by it."""
+        chains = [of for place, of in self.accepted if place == at]
+        self.reset(at)
+        known = (self.topic_ids, self.unlinked, self.eras, self.truncations, self.partly_taken)
+        for kept in known:
+            kept.pop(at, None)
+        for of in chains:
+            del self.accepted[at, of]
+        return chains
 
     def forget(self, fact: Held | Sent) -> None:
         """Forget a target that is gone."""

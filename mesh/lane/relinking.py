@@ -24,6 +24,7 @@ from mesh.lane.target_holds import (
 from mesh.model.effects import Relinked
 from mesh.model.facts import UNLINKED
 from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
+from mesh.model.topology import Topology
 
 
 def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int) -> None:
@@ -35,9 +36,10 @@ def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int
         gone: Outboxes that are read no further.
         now_ms: The present moment.
     """
+    before = lane.topology
     lane.follow_topology(relinked.topology)
     batch = lane.open(now_ms, is_awaited=True)
-    _leave_outboxes(lane, gone, now_ms)
+    _leave_outboxes(lane, gone, before, now_ms)
     for neighbour in relinked.gone:
         target = lane.names.outbox(lane.node, neighbour, MessageClass.GUARANTEED)
         if lane.holds_target(target):
@@ -119,7 +121,7 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
         for source in _resting_sources(lane):
             begin_links(lane, source, list(lane.learner.neighbours), now_ms)
     if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
-        _leave_outboxes(lane, gone, now_ms)
+        _leave_outboxes(lane, gone, lane.topology, now_ms)
     for target in lane.held_targets:
         is_outbox = lane.names.source_of(target) is not None
         if is_outbox and link_of(lane, target) is None:
@@ -127,8 +129,8 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
             lane.log.warning("target.hold_ended", target=target, lane=lane.number)
 
 
-def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
-    """Record in the next commit that outboxes are read no further, and lack nothing."""
+def _leave_outboxes(lane: Lane, gone: Sequence[str], before: Topology, now_ms: int) -> None:
+    """Record in the next commit that outboxes of before are read no further, and lack nothing."""
     progress, batch = lane.progress, lane.open(now_ms)
     lane.broken.leave(gone)
     # What is not read just now may be all the same what a target was left out for.
@@ -155,4 +157,12 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], now_ms: int) -> None:
         if lane.names.class_of(at.topic) is MessageClass.DIRECT:
             continue  # one that is recreated is read on as ever
         kept = progress.source_at(at, max(0, lane.position(at)))
-        lane.note(batch, replace(kept, leader_epoch=-1, is_unlinked=True))
+        kafka = _kafka_of(lane, before, at.topic)
+        lane.note(batch, replace(kept, leader_epoch=-1, is_unlinked=True, kafka=kafka))
+
+
+def _kafka_of(lane: Lane, topology: Topology, topic: str) -> str:
+    """Return in which Kafka cluster an outbox is; nothing if its node is not known any more."""
+    name = lane.names.source_of(topic)
+    node = None if name is None else topology.nodes.get(name.owner)
+    return "" if node is None else node.kafka

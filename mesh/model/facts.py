@@ -93,6 +93,7 @@ class SourceAt(_OfPartition):
         ahead: Direct: so many offsets from `next` on may be handed on before another commit. K18.
         generation: Of these offsets. Spec: K9.
         is_unlinked: Its link was removed: what is there when it comes back may be another topic.
+        kafka: Name of the Kafka cluster in which it was then; empty if nobody knew.
         leader_epoch: Of the record read last, -1 if it is not known: a log that lost its end and
             grew again shows by it.
         behind: Of so many offsets before `next` direct copies may not be in Kafka yet: who dies now
@@ -106,6 +107,7 @@ class SourceAt(_OfPartition):
     ahead: int = 0
     generation: int = 0
     is_unlinked: bool = False
+    kafka: str = ""
     leader_epoch: int = -1
     behind: int = 0
 

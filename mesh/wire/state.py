@@ -46,6 +46,9 @@ _NO_SOURCE = SourcePartition(b"", -1)
 _LEFT, _OPEN = "left", "open"
 """Reasons: a source whose link was removed, a chain that is broken."""
 
+_LEFT_IN = "source.kafka"
+"""Entry of `ext` of a source whose link was removed: the Kafka cluster in which it was then."""
+
 
 def _in_force_fields(versions: Sequence[InForce]) -> Sequence[Fields]:
     return [{"scope": one.scope, "epoch": one.epoch, "number": one.number} for one in versions]
@@ -79,6 +82,7 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
                 "reason": _LEFT if fact.is_unlinked else "",
                 "leader_epoch": fact.leader_epoch,
                 "behind": fact.behind,
+                "ext": {_LEFT_IN: fact.kafka.encode()} if fact.kafka else {},
             }
         case EpochRaised():
             fields = {"offset": fact.epoch}
@@ -137,6 +141,7 @@ def _source_at(fields: Fields) -> SourceAt:
         ahead=fields["ahead"],
         generation=fields["generation"],
         is_unlinked=fields["reason"] == _LEFT,
+        kafka=fields["ext"].get(_LEFT_IN, b"").decode(),
         leader_epoch=fields["leader_epoch"],
         behind=fields["behind"],
     )

@@ -11,6 +11,7 @@ import structlog
 from mesh.core.local_links import LocalLink
 from mesh.errors import TransportError
 from mesh.lane.cuts import tell_cuts
+from mesh.lane.handover import tell_position
 from mesh.lane.lane import Lane
 from mesh.lane.relinking import begin_links
 from mesh.lane.resuming import (
@@ -226,7 +227,10 @@ class Sources:
         for place in places:
             if topic.message_class is MessageClass.GUARANTEED:
                 self.last_read.expect(lane, place, bounds[place][0] or 0)
+            was_left = place in lane.progress.unlinked
             source = lane.assign(place, topic, topic_id)
+            if was_left:  # whoever takes the lane before more is read is to know that it is back
+                tell_position(lane, place, max(0, lane.position(place)), now_ms)
             self._first.expect(place)
             hold_source(lane, source, now_ms)
             if lane.following.change_before < self.learner.followed:

@@ -23,6 +23,7 @@ from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.questions import Questions
+from mesh.worker.topics.left_outboxes import LeftOutboxes
 from mesh.worker.topics.provision import create_each, set_to_keep
 from mesh.worker.topics.readership import Readership
 from mesh.worker.topics.retention import Retention
@@ -52,6 +53,7 @@ class Upkeep:
     questions: Questions
     _retention: Retention = field(init=False)
     _readership: Readership = field(init=False)
+    _left: LeftOutboxes = field(init=False)
     _names: TopicNames = field(init=False)
     _restored_ms: int = -RESTORE_MS
     _ids: dict[str, bytes] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Upkeep:
         self._names = TopicNames(self.topology.prefix)
         self._retention = Retention(int(self.topology.keep_s * 1000))
         self._readership = Readership([])
+        self._left = LeftOutboxes(self.lanes, self.questions)
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
         """Switch to the topics of another topology."""
@@ -75,6 +78,7 @@ class Upkeep:
             link_states: What neighbours have read of this node, if this worker leads, else None.
             now_ms: The present moment.
         """
+        self._left.look(now_ms)
         doubted = self.lanes.refusals.topics | self.lanes.sources.topics.vanished
         if doubted and now_ms - self._restored_ms >= RESTORE_MS:
             self._restored_ms = now_ms

@@ -290,6 +290,16 @@ STATE = [
     ),
     plain(
         "progress",
+        SourceAt(
+            TopicPartition("mesh.ny1.to.tk1.g", 1), OUTBOX, 70, is_unlinked=True, kafka="newyork"
+        ),
+        state.encode_fact,
+        state.decode_fact,
+        "how far an outbox was read whose link was removed",
+        "progress_left",
+    ),
+    plain(
+        "progress",
         ErasBegun(
             TopicPartition("mesh.tk1.in.g", 3),
             1500,
