@@ -150,6 +150,8 @@ def test_a_test_names_each_table_that_lacks_it(planted: Path) -> None:
         "keys that the schema of progress lists",
         "readers of facts",
         "facts that audits read, and others",
+        "keys of nodes that audits read, and others",
+        "keys of links that audits read, and others",
         "states of links that the schema of heartbeats names",
         "formats of the doctor",
     ], said
