@@ -1,4 +1,4 @@
-"""Counts by the minute, of the last day; or by another span."""
+"""Counts per minute, for the last day; or per another span."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Minutes:
     Minutes are numbered from 1970 on, by brokers' clocks.
 
     Args:
-        span_ms: Length of what is called a minute here.
+        span_ms: Length of a `minute` here.
         kept: How many of them are kept.
     """
 

@@ -9,12 +9,12 @@ from mesh.errors import wrong_input
 
 
 def moment(text: str, wall_ms: int, where: str = "--at") -> int:
-    """Return a moment in ms since 1970; what is older is 1970, for no record is.
+    """Return a moment in ms since 1970; anything older becomes 1970, since no record is older.
 
     Args:
-        text: ISO 8601, in local time without an offset; or a duration, for so long ago.
+        text: ISO 8601, in local time without an offset; or a duration, meaning that long ago.
         wall_ms: Now, likewise.
-        where: What it was given as, for problems.
+        where: The option it was given in, for problems.
 
     Raises:
         ConfigError: It is neither, or lies in the future.

@@ -1,4 +1,4 @@
-"""Questions to brokers: asked side by side, and only if somebody looks at the answer."""
+"""Questions to brokers: asked in parallel, and only if somebody looks at the answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 AT_ONCE = 16
-"""Questions on their way at one time."""
+"""Questions under way at the same time."""
 
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
@@ -16,11 +16,11 @@ V = TypeVar("V")
 
 
 def side_by_side(ask: Callable[[_Asked], _Told], each: Iterable[_Asked]) -> list[_Told]:
-    """Return the answers in the order of what is asked: the slowest alone is waited for.
+    """Return the answers in the order of the questions; it takes as long as the slowest.
 
     Args:
         ask: Waits for brokers, and changes nothing that others use.
-        each: Of whom.
+        each: What to ask about.
     """
     asked = list(each)
     if len(asked) < 2:
@@ -30,10 +30,10 @@ def side_by_side(ask: Callable[[_Asked], _Told], each: Iterable[_Asked]) -> list
 
 
 class OnDemand(Mapping[K, V]):
-    """A mapping that is made when it is first looked at.
+    """A mapping that is computed when it is first looked at.
 
     Args:
-        make: Makes it; called once at most. What it raises, whoever looks gets.
+        make: Computes it; called once at most. Its exceptions go to the caller that looks.
     """
 
     def __init__(self, make: Callable[[], Mapping[K, V]]) -> None:

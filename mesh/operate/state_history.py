@@ -1,4 +1,4 @@
-"""Which state nodes and links were in, from the moment on that somebody watches."""
+"""The states of nodes and links, from the moment when somebody starts watching."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from bisect import bisect_right
 from collections.abc import Mapping
 
 CHANGES_MAX = 100_000
-"""Changes that are kept; of a mesh that flaps all day the oldest go first."""
+"""Changes that are kept; in a mesh that flaps all day the oldest are dropped."""
 
 
 class StateHistory:
     """Changes of states by name.
 
     Attributes:
-        since_ms: From when on every change is on record; None before the first look.
+        since_ms: Since when every change is on record; None before the first look.
     """
 
     def __init__(self) -> None:

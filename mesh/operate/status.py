@@ -1,6 +1,6 @@
-"""Who is up, and how each node says it is, as the control topics show it.
+"""Which nodes are up, and their own reports, as the control topics show them.
 
-Nobody's clock is compared with another's: see `beats_on_demand`. Spec: K22-K24, K32.
+No clock is compared with another: see `beats_on_demand`. Spec: K22-K24, K32.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ QUICK_LOOK_S = 0.02
 OBSERVE_S = 5.0
 """Five heartbeats: a node that has not beaten by then is not up."""
 FRESH_MS = 2_500
-"""Who has beaten so shortly before another on the same Kafka cluster is up: two may be missed."""
+"""A node whose beat is at most this much older than another's on its Kafka cluster is up."""
 STALE_LOOK_S = 1.5
-"""How long a node that is five heartbeats behind is listened to before it is called down."""
+"""How long a node that is five heartbeats behind is observed before it is called down."""
 
 
 def beats_on_demand(
@@ -34,14 +34,14 @@ def beats_on_demand(
     *,
     hears_each: bool = True,
 ) -> Mapping[str, bool]:
-    """Return which nodes beat: those heard from now on, waited for when it is first looked at.
+    """Return which nodes beat: those heard from now on, waited for at the first access.
 
-    Whoever has questions to brokers asks them first: heartbeats come meanwhile.
+    Callers with questions to brokers ask them first: heartbeats arrive meanwhile.
 
-    Waits until every node that ever beat has been heard again. Who need not know it to the
-    second does not hear each: one fresh beat tells what time it is on a Kafka cluster, and who has
-    beaten there shortly before, by the time at which that very Kafka cluster appended it, is up.
-    No clock is compared with another.
+    This waits until every node that ever beat has been heard again. A caller that does not need
+    an exact answer does not wait for each: one fresh beat shows what time it is on a Kafka
+    cluster, and nodes that beat there shortly before, by the time at which that very Kafka cluster
+    appended the beat, are up. No clock is compared with another.
 
     Args:
         view: The mesh, refreshed just now: a beat that comes from now on is fresh.
@@ -104,7 +104,7 @@ def _is_up(
 
 
 def _behind_ms(view: MeshView, node: str, before: Mapping[str, Heartbeat | None]) -> int | None:
-    """Return how far a node's beat lies behind the newest fresh one of its Kafka cluster.
+    """Return how far a node's beat is behind the newest fresh one of its Kafka cluster.
 
     None before there is a fresh one.
     """
@@ -127,14 +127,14 @@ class NodeStatus:
         is_known_everywhere: Whether all of its subscriptions are acknowledged; None if unknown.
         open_links: Links (from, to) that have not acknowledged them.
         links: State of each link as this node sees it, by neighbour.
-        stops: What it reads no further until somebody accepts what is lost.
-        pauses: What it does not read because operators want it so.
+        stops: What it reads no further until somebody accepts the loss.
+        pauses: What it does not read because operators paused it.
         disabled: Neighbours whose link operators want it to disable.
         subject_pauses: Filters of what it does not take from its clients, likewise.
-        endpoints_full: Its endpoints of which something is to be told: see `EndpointStatus`.
+        endpoints_full: Its endpoints with something to report: see `EndpointStatus`.
         lacks_disabled_only: Whether all the open links are disabled.
-        lost_topology: Number of the topology that its lanes have worked by and `mesh.config` holds
-            no longer: they read nothing. 0 for none.
+        lost_topology: Number of the topology that its lanes worked by and that `mesh.config` no
+            longer holds: they read nothing. 0 for none.
     """
 
     node: str
@@ -160,7 +160,7 @@ class NodeStatus:
     def is_well(self) -> bool:
         """Whether it serves, all its links are up and its subscriptions are known.
 
-        What operators have disabled is no fault, and not waited for.
+        Links that operators have disabled are no fault, and not waited for.
         """
         return (
             self.state == NodeWord.UP

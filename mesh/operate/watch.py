@@ -1,7 +1,7 @@
-"""A mesh that somebody looks at for hours: everything that its topics show, second by second.
+"""A mesh that somebody watches for hours: everything that its topics show, second by second.
 
-One thread calls `look`, about once a second; any other takes `Watch.seen`, which nobody changes.
-Nothing is kept that the topics do not give back, no consumer group is joined, nothing is written.
+One thread calls `look`, about once a second; other threads take `Watch.seen`, which is immutable.
+Nothing is kept that the topics could not restore, no group is joined, nothing is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 
 ASK_MS = 5_000
-"""How often brokers are asked whether they answer, and for topics that did not exist yet."""
+"""How often to check whether brokers answer, and to look for topics that did not exist yet."""
 
 Open = Callable[[Topology, Sequence[str]], Mapping[str, KafkaCluster]]
 """Opens clients of Kafka clusters of a topology, by name."""
@@ -34,14 +34,14 @@ class Seen:
     """A mesh at one moment.
 
     Attributes:
-        in_force: What is in force, or what a file says where nobody has written that.
+        in_force: What is in force, or what a file says if nobody has written that.
         topology: The same, with every address that is known.
         kafka: Clients of its Kafka clusters.
-        view: Its control topics; nobody refreshes it.
+        view: Its control topics; it is not refreshed.
         beats: Which nodes are up.
         faults: Kafka clusters that do not answer, with the reason.
         nodes: Every node, in the order of the file.
-        flows: Every direction of a link; how much waits is not asked.
+        flows: Every direction of a link; how much waits is not requested.
         at_ms: When, ms since 1970 by this machine's clock.
     """
 
@@ -58,7 +58,7 @@ class Seen:
     def rates_on(self, link: LinkFlow, traffic: Traffic) -> tuple[float, float] | None:
         """Return guaranteed and direct messages per second on one direction of a link.
 
-        None while the Kafka cluster of its sender does not answer: nobody counts there.
+        None while the Kafka cluster of its sender does not answer: nothing is counted there.
         """
         if self.topology.nodes[link.source].kafka in self.faults:
             return None
@@ -70,17 +70,17 @@ class Watch:
     """Looks at one mesh again and again.
 
     Args:
-        topology: As its file says it, with the addresses that are known.
-        opens: Opens clients; those of later topologies too.
+        topology: As its file says, with the addresses that are known.
+        opens: Opens clients, also those of later topologies.
         now_ms: Monotonic clock.
         wall_ms: This machine's clock, ms since 1970: for people, never for order.
         executor: Reads Kafka clusters side by side.
-        gathers: Whether what comes may be seen half a second late, for a tenth of the requests.
+        gathers: Whether updates may be seen half a second late, for a tenth of the requests.
 
     Attributes:
         seen: The mesh as of the last look.
-        traffic: What its ledgers tell.
-        trail: What its auditor tells.
+        traffic: What its ledgers say.
+        trail: What its auditor reports.
         history: States of nodes (`tk1`) and directions of links (`tk1->ny1`).
         wall_ms: This machine's clock.
     """
@@ -115,7 +115,7 @@ class Watch:
         self.seen = self._as_seen()
 
     def begin(self, pause: Callable[[float], object]) -> None:
-        """Read what there is, and hear who is up; takes as long as `mesh status` does."""
+        """Read what is there, and find out who is up; takes as long as `mesh status` does."""
         self._view.refresh()
         self._follow_topology()
         beats = observe(self._view, self._now_ms, pause, hears_each=False)
@@ -171,7 +171,7 @@ class Watch:
         return beat is not None and is_fresh and not self._view.is_unreachable(node)
 
     def _follow_topology(self) -> None:
-        """Go over to the topology in force, if another one is."""
+        """Switch to the topology in force, if it has changed."""
         records = sum(map(len, self._view.in_force.values()))
         if records == self._records:
             return
@@ -179,7 +179,7 @@ class Watch:
         try:
             found = highest_of(records_seen(self._view))
         except (ConfigError, ProtocolError):
-            return  # a newer version wrote it: what was in force before is shown on
+            return  # written by a newer version: keep showing the previous topology
         if found is None or found.number <= self._in_force.number:
             return
         known = {
@@ -190,7 +190,7 @@ class Watch:
         try:
             opened = self._opens(topology, fresh) if fresh else {}
         except ConfigError:
-            return  # nobody says where a new Kafka cluster is: what is known of is shown on
+            return  # the address of a new Kafka cluster is unknown: keep showing the known ones
         self._kafka = {**self._kafka, **opened}
         self._view.extend(topology, opened)
         self.traffic.extend(topology, self._kafka)

@@ -1,1 +1,1 @@
-"""What the auditor has written, for whoever asks; and drills, which it must find."""
+"""What the auditor has written, for those who ask; and drills, which it must find."""

@@ -23,11 +23,11 @@ from mesh.transport.port import Record, TopicPartition
 from mesh.view.mesh_view import MeshView
 
 STARTS_WITH = "drill-"
-"""Endpoints of drills begin so."""
+"""Prefix of the endpoints of drills."""
 
 
 class DrillKind(StrEnum):
-    """What is planted."""
+    """What a drill plants."""
 
     LOOP = "loop"
     DUPLICATE = "duplicate"
@@ -51,7 +51,7 @@ class DrillKind(StrEnum):
 
     @property
     def text(self) -> str:
-        """What it does, in a line."""
+        """What it does, in one line."""
         return _TEXTS[self]
 
     @property
@@ -81,11 +81,11 @@ class Planted:
     """What a drill has written.
 
     Attributes:
-        drill: Which one.
+        drill: The drill.
         endpoint: `node/name` of its endpoint.
-        message: The message that it is about, as `mesh trace` takes it.
+        message: The message in question, as `mesh trace` takes it.
         records: The forged records: topic, partition and offset.
-        at_ms: When the last was acknowledged, by the monotonic clock.
+        at_ms: When the last one was acknowledged, by the monotonic clock.
     """
 
     drill: DrillKind
@@ -157,10 +157,10 @@ def refuse_if_wanted(drill: DrillKind, view: MeshView) -> None:
 
 
 def ends_of(topology: Topology, source: str | None, target: str | None) -> tuple[str, str]:
-    """Return where a drill publishes and where its endpoint is; a neighbour where nobody says.
+    """Return where a drill publishes and where its endpoint is; by default a neighbour.
 
     Raises:
-        ConfigError: A node is unknown, or nothing gets from the one to the other.
+        ConfigError: A node is unknown, or nothing gets from one to the other.
     """
     for where, node in (("--from", source), ("--to", target)):
         if node is not None:
@@ -182,7 +182,7 @@ class Spare:
     """A message that was published and routed to nobody.
 
     Attributes:
-        place, offset: Where it stands.
+        place, offset: Its position.
         source: The same by the broker's id of the topic.
         subject: What it was published to.
         record: As the broker gives it.
@@ -197,7 +197,7 @@ class Spare:
 
 @dataclass(frozen=True, slots=True)
 class Forged:
-    """A delivery to be written: of a message, by a path, and what differs from the message."""
+    """A delivery to write: its message, its path, and how it differs from the message."""
 
     spare: Spare
     path: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Records of the auditor's topics, read as what a stranger may have written. Spec: K29, DESIGN 4.
 
-Every field that somebody counts with, looks up or walks through has the type that its JSON schema
-says, or is left out; a record that lacks what makes it one is none. Other fields stay as they are.
+Every field that is counted, looked up or iterated over has the type that its JSON schema says, or
+is left out; a record without its required fields is ignored. Other fields stay as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def number(value: object) -> float:
-    """Return a number of a record, 0 for what is none."""
+    """Return a number from a record, 0 if it is not one."""
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
@@ -38,7 +38,7 @@ def _refuse(constant: str) -> object:
 
 
 def _finite(text: str) -> float:
-    """Return a number; what is too large for one would be written as no JSON."""
+    """Return a number; one that is too large could not be written as JSON."""
     number = float(text)
     if not isfinite(number):
         raise ValueError(f"{text} is larger than any number")
@@ -109,7 +109,7 @@ TYPES: Mapping[str, Callable[[object], bool]] = {
 
 
 def entry_of(table: str, value: bytes) -> Entry | None:
-    """Return what a record says, or None if it is none of that table.
+    """Return the content of a record, or None if it does not belong to that table.
 
     Args:
         table: As in `<prefix>audit.<table>`.
@@ -118,7 +118,7 @@ def entry_of(table: str, value: bytes) -> Entry | None:
     try:
         text = value.decode()
         said = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-        if "\\ud" in text.lower():  # half of a pair alone could not be written again
+        if "\\ud" in text.lower():  # half a surrogate pair could not be written again
             json.dumps(said, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
@@ -131,7 +131,7 @@ def entry_of(table: str, value: bytes) -> Entry | None:
     }
     if any(entry.get(field) is None for field in NEEDED.get(table, ())):
         return None
-    # Null is left out of all but texts: who counts it or walks through it finds nothing then.
+    # Null is kept only in texts: counting and iterating find nothing then.
     return {
         field: one
         for field, one in entry.items()

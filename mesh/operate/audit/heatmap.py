@@ -16,7 +16,7 @@ MINUTES_MAX = 24 * 60
 
 
 class Cell(StrEnum):
-    """What is known of an endpoint in a minute; never `equal` for want of an answer."""
+    """What is known of an endpoint in a minute; never `equal` for lack of an answer."""
 
     NOT_EQUAL = "not equal"
     """A certificate differs, or something was found."""
@@ -65,12 +65,12 @@ def heatmap_of(
 ) -> Heatmap:
     """Return the heatmap of some minutes.
 
-    A certificate tells when the records were written that it speaks for, or else only itself when
-    it was; what an endpoint got in minutes before that is certified too, unless something waits.
+    A certificate says when its records were written, or else only when it was issued itself; what
+    an endpoint got in minutes before that is certified too, unless something waits.
 
     Args:
         trail: What the auditor said.
-        endpoints: `node/endpoint`, whether certified or not; those that the trail names come too.
+        endpoints: `node/endpoint`, whether certified or not; those in the trail are added.
         end_ms: It ends with the minute of this moment.
         minutes: How many.
         is_busy: Whether an endpoint got guaranteed messages in a minute, by the mesh's own account.
@@ -95,11 +95,11 @@ def heatmap_of(
             _mark(found, str(name), kind, _span(said), first, last)
     proven = _proven(trail)
     for name, since in _waiting(trail, last, list(found)):
-        if name in proven:  # who was never certified gets nothing by waiting
+        if name in proven:  # one that was never certified gains nothing by waiting
             proven[name] = min(proven[name], since - 1)
         cells = found.setdefault(name, {})
         for minute in range(max(first, since), last + 1):
-            # Nobody knows since when what was never certified waits: not in quiet minutes.
+            # Nobody knows since when an uncertified endpoint waits: not in quiet minutes.
             is_due = since > 0 or minute == last
             if is_due or cells.get(minute) is Cell.EQUAL or is_busy(name, minute):
                 _mark(found, name, Cell.WAITING, (minute, minute), first, last)
@@ -122,10 +122,10 @@ def heatmap_of(
 
 
 def _proven(trail: AuditTrail) -> dict[str, int]:
-    """Return the last minute of which all that came to each endpoint is certified, or waits.
+    """Return the last minute in which everything that reached an endpoint is certified, or waits.
 
-    Certificates speak of when messages were routed. What took long came later than that: it is
-    certified, too, where all that was written by then has been read.
+    Certificates state when messages were routed. Slow ones arrived later than that: they are
+    certified, too, if everything that was written by then has been read.
     """
     read_ms = trail.audited().read_ms()
     read = 0 if read_ms is None else read_ms // MINUTE_MS - 1
@@ -140,19 +140,19 @@ def _proven(trail: AuditTrail) -> dict[str, int]:
 
 
 def _span(said: Said) -> tuple[int, int]:
-    """Return the minutes that something speaks for."""
+    """Return the minutes that a statement covers."""
     first_ms, last_ms = said.time
     return first_ms // MINUTE_MS, last_ms // MINUTE_MS
 
 
 EVERY = "*"
-"""The auditor's word for all endpoints of a source, where it does not know yet which there are."""
+"""The auditor's name for all endpoints of a source, while it does not know yet which exist."""
 
 
 def _waiting(trail: AuditTrail, last: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yield endpoints that wait for something, and the minute since when.
 
-    Where the auditor has not read a Kafka cluster at all, nothing is proven of anybody: it does
+    If the auditor has not read a Kafka cluster at all, nothing is proven of any endpoint: it does
     not know yet what waits there.
     """
     at_ms = trail.status.get("at_ms")
@@ -165,7 +165,7 @@ def _waiting(trail: AuditTrail, last: int, names: Sequence[str]) -> Iterator[tup
         for name in names if endpoint == EVERY else [endpoint]:
             yield name, min(_since(until.get(source, {}), name, _block(one)), now)
     if number(trail.status.get("uncertified")) > len(waiting):
-        for name in names:  # not all that waits is spelled out
+        for name in names:  # not everything that waits is listed
             certified = [moment for of in until.values() for moment in of.get(name, {}).values()]
             yield name, min(max(certified, default=0), now)
     sources, positions = trail.audited().sources().values(), trail.status.get("positions")
@@ -181,8 +181,8 @@ Until = Mapping[str, Mapping[int, int]]
 def _since(until: Until, name: str, block: int) -> int:
     """Return the minute since when a block of a source can wait for an endpoint; 0 if unknown.
 
-    What is certified of it up to there does not, and what lies in the blocks before waits by a
-    word of its own. That other endpoints are certified in the same block says nothing of this one.
+    The part that is certified does not wait, and earlier blocks have entries of their own. That
+    other endpoints are certified in the same block says nothing about this one.
     """
     own = [moment for number, moment in until.get(name, {}).items() if number <= block]
     before = [moment for of in until.values() for number, moment in of.items() if number < block]
@@ -190,7 +190,7 @@ def _since(until: Until, name: str, block: int) -> int:
 
 
 def _certified_until(trail: AuditTrail) -> Mapping[str, Until]:
-    """Return for each source up to when its blocks are certified."""
+    """Return for each source how far its blocks are certified."""
     found: dict[str, dict[str, dict[int, int]]] = {}
     for said in list(trail.certificates.values()):
         of = found.setdefault(str(said.entry.get("source")), {})

@@ -11,14 +11,14 @@ from mesh.model.findings import NEWS, FindingKind
 from mesh.operate.audit.entries import Entry, number
 
 FRESH_S = 15.0
-"""An auditor that has said nothing for so long does not count, in seconds: it speaks every 5.
+"""An auditor silent for this long, in seconds, does not count: it reports every 5.
 
-Nor does one whose last word is of a time so far ahead: it may have ended long ago, by a clock that
-has been put back since.
+Nor does one whose last report is this far in the future: it may have ended long ago, by a clock
+that has been set back since.
 """
 
 POSITION = b"position"
-"""Key of the auditor's status; other records of its topic are a stranger's."""
+"""Key of the auditor's status; other records of its topic come from strangers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Audited:
         findings: As in lab.md 2, oldest first.
         certificates: As in lab.md 2, the newest of each range.
         has_topics: Whether an auditor ever wrote here.
-        status: How far the auditor is, in its own words; empty if it has said nothing.
-        hours: What certificates of closed blocks sum up to, by source, endpoint and hour.
+        status: How far the auditor is, in its own words; empty if it has reported nothing.
+        hours: Totals of certificates of closed blocks, by source, endpoint and hour.
         canaries: How long small messages of the auditor take, by way.
-        removed: Findings that the auditor counts, and that are not in its topic any more.
-        certified: Endpoints that were certified at another time than that of these certificates.
+        removed: Findings that the auditor counts, but that are no longer in its topic.
+        certified: Endpoints that were certified at another time than these certificates were.
     """
 
     findings: Sequence[Entry]
@@ -46,7 +46,7 @@ class Audited:
     certified: Mapping[str, None] = field(default_factory=dict)
 
     def doubts(self, wall_ms: int) -> Sequence[str]:
-        """Return why the mesh is not proven well, one line each; nothing if it is.
+        """Return why the mesh is not proven sound, one line each; empty if it is.
 
         Args:
             wall_ms: Now, in milliseconds since 1970.
@@ -97,9 +97,9 @@ class Audited:
         return doubts
 
     def split(self, at_ms: float = inf) -> Entry | None:
-        """Return the finding by which the mesh was split at a moment, in ms since 1970, or None.
+        """Return the finding of a split that existed at a moment, in ms since 1970, or None.
 
-        One that says that parts have come together may leave others apart.
+        A finding that parts have joined may leave others apart.
         """
         parts = [
             one
@@ -114,7 +114,7 @@ class Audited:
         return newest if newest.get("kind") == FindingKind.SPLIT or is_apart else None
 
     def age_s(self, wall_ms: int) -> float | None:
-        """Return how long ago the auditor was heard, in seconds; None: never."""
+        """Return how long ago the auditor reported, in seconds; None: never."""
         if not self.status:
             return None
         return (wall_ms - number(self.status.get("at_ms"))) / 1000
@@ -125,22 +125,22 @@ class Audited:
         return age_s is not None and abs(age_s) <= FRESH_S
 
     def sources(self) -> Mapping[str, Entry]:
-        """Return how reading goes, by Kafka cluster."""
+        """Return the state of reading, by Kafka cluster."""
         sources = self.status.get("sources")
         found = sources if isinstance(sources, Mapping) else {}
         return {str(k): one for k, one in sorted(found.items()) if isinstance(one, Mapping)}
 
     def read_ms(self) -> int | None:
-        """Return before which moment all that was written has been read, in ms since 1970.
+        """Return the moment before which everything written has been read, in ms since 1970.
 
-        None where a Kafka cluster does not say it.
+        None if a Kafka cluster does not say.
         """
         told = [one.get("read_ms") for one in self.sources().values()]
         known = [int(one) for one in told if isinstance(one, (int, float))]
         return min(known) if known and len(known) == len(told) else None
 
     def finding(self, id_: str) -> Entry | None:
-        """Return the finding whose id this is, or the only one whose id begins so."""
+        """Return the finding with this id, or the only one whose id begins with it."""
         found = [one for one in self.findings if str(one.get("id", "")).startswith(id_)]
         exact = [one for one in found if one.get("id") == id_]
         return exact[0] if exact else found[0] if len(found) == 1 else None
@@ -159,8 +159,8 @@ class Audited:
     def within(self, from_ms: int | None, to_ms: int | None) -> Audited:
         """Return what was found and certified between two moments, in ms since 1970.
 
-        A split that began before and had not ended by then is found as well, and an endpoint that
-        was idle all the while is certified if it ever was.
+        A split that began earlier and had not ended by then counts as found, and an endpoint that
+        was idle all the while counts as certified if it ever was.
         """
         first, last = from_ms or 0, inf if to_ms is None else to_ms
         split = self.split(last)
@@ -187,7 +187,7 @@ class Audited:
         )
 
     def coverage(self) -> Mapping[str, Coverage]:
-        """Return what is certified of each endpoint, also of those of which nothing is."""
+        """Return how far each endpoint is certified, including those that are not at all."""
         found: dict[str, Coverage] = {
             str(one): Coverage() for one in self.status.get("endpoints", [])
         }
@@ -205,12 +205,12 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What is certified of one endpoint.
+    """How far one endpoint is certified.
 
     Attributes:
         certificates: How many there are.
-        differing: Of these, those that say that something differs.
-        messages: Deliveries that equal certificates speak for.
+        differing: How many of these report a difference.
+        messages: Deliveries that equal certificates cover.
         at_ms: When the newest was issued, in ms since 1970.
     """
 
@@ -225,8 +225,8 @@ def _endpoints_of(found: Audited) -> Mapping[str, None]:
 
 
 def is_unsure(certificate: Entry) -> bool:
-    """Return whether an equal certificate proves nothing: what is lacking may have been owed.
+    """Return whether an equal certificate proves nothing: what is missing may have been owed.
 
-    One that says nothing of it was written before there was anything to say.
+    A certificate without that field was written before it existed.
     """
     return bool(certificate.get("equal")) and certificate.get("sure") is False

@@ -1,7 +1,7 @@
 """What crossed links in the past, as the auditor wrote it: by minute for a day, then by hour.
 
-Nothing is written of a link that carried nothing: that its Kafka cluster was read then says so.
-Where neither is on record, nobody knows. Spec: schemas/audit/minutes.schema.json.
+Nothing is written for a link that carried nothing: the record that its Kafka cluster was read then
+shows that. If neither is on record, nobody knows. Spec: schemas/audit/minutes.schema.json.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class LinkFigures:
     """What crossed one direction of a link in a minute, or in an hour.
 
     Attributes:
-        over_s: Seconds that it stands for.
+        over_s: Seconds that it covers.
         guaranteed, direct: Messages by class.
         guaranteed_bytes, direct_bytes: Bytes of their frames.
         repairs: Messages sent again as repairs.
         control: Changes of interest that the reader wrote for this link.
-        waited: Records of the guaranteed outbox that nobody fetched all the while; None: unknown.
+        waited: Records of the guaranteed outbox that nobody fetched in that time; None: unknown.
     """
 
     over_s: int
@@ -52,7 +52,7 @@ class _Grain:
         self._links: dict[str, dict[str, Minutes]] = {}
 
     def take(self, entry: Mapping[str, Any], limit_ms: int) -> None:
-        """Take a record, unless it speaks of a time after `limit_ms`."""
+        """Take a record, unless it is about a time after `limit_ms`."""
         from_ms, minutes = int(entry["from_ms"]), int(entry["minutes"])
         if not 0 <= from_ms <= limit_ms or minutes <= 0:
             return
@@ -63,7 +63,7 @@ class _Grain:
             for name in (*COUNTS, WAITED):
                 count = entry.get(name)
                 if isinstance(count, int) and 0 <= count < COUNT_MAX:
-                    is_known = name == WAITED  # a zero is something else than nothing here
+                    is_known = name == WAITED  # here a zero differs from nothing
                     self._put(series, name, from_ms, count + is_known)
 
     def _put(self, series: dict[str, Minutes], name: str, at_ms: int, count: int) -> None:
@@ -71,7 +71,7 @@ class _Grain:
             series.setdefault(name, Minutes(self.span_ms, self._kept)).put(at_ms, count)
 
     def minutes_read(self, kafka: str, at_ms: int) -> int:
-        """Return how many minutes of the span of a moment were read whole."""
+        """Return how many minutes of a moment's span were read completely."""
         read = self._read.get(kafka)
         return read.of(at_ms // self.span_ms) if read is not None else 0
 
@@ -90,7 +90,7 @@ class _Grain:
         return LinkFigures(over_s=60 * minutes, waited=waited - 1 if waited else None, **found)
 
     def since_ms(self, now_ms: int) -> int | None:
-        """Return from when on any Kafka cluster was read, of what is kept."""
+        """Return the earliest kept moment at which any Kafka cluster was read."""
         last, read = now_ms // self.span_ms, list(self._read.values())
         for number in range(max(0, last - self._kept + 1), last + 1):
             if any(one.of(number) for one in read):
@@ -112,8 +112,8 @@ class LinkRecord:
 
         Args:
             table: `minutes` or `link-hours`.
-            entry: What it says.
-            at_ms: When it was written: it speaks of the past.
+            entry: Its content.
+            at_ms: When it was written: it is about the past.
         """
         self._grains[table].take(entry, at_ms + HOUR_MS)
 
@@ -142,6 +142,6 @@ class LinkRecord:
         return any(grain.is_any_read(at_ms) for grain in self._grains.values())
 
     def since_ms(self, now_ms: int) -> int | None:
-        """Return from when on anything is on record, or None."""
+        """Return the earliest moment on record, or None."""
         begins = [grain.since_ms(now_ms) for grain in self._grains.values()]
         return min((one for one in begins if one is not None), default=None)

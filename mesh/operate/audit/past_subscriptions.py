@@ -1,6 +1,6 @@
-"""Subscriptions that have ended, of a moment when they held, as the auditor wrote them.
+"""Subscriptions that held at a moment and have ended since, as the auditor wrote them.
 
-A `clients` topic is compacted: of what ended long ago it holds nothing.
+A `clients` topic is compacted: it holds nothing about what ended long ago.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ended_since(
 
 
 def _held(endpoint: str, entry: Entry) -> HeldSubscription | None:
-    """Return what was wanted; None where a word stands for nothing that is known."""
+    """Return what was wanted; None for an unknown word."""
     try:
         subscription = Subscription(
             EndpointKind(entry["kind"]),

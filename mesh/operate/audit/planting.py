@@ -1,4 +1,4 @@
-"""Plants what a drill is about in the topics of a running mesh, and takes it away again."""
+"""Plants the records of a drill in the topics of a running mesh, and removes them again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mesh.wire.state import decode_ledger, encode_ledger
 from mesh.wire.subscriptions import encode_subscription
 
 WAIT_S = 60.0
-"""How long the mesh may take to pass two messages, and to make an endpoint, in seconds."""
+"""How long the mesh may take to pass two messages, and to create an endpoint, in seconds."""
 
 _KEY = b"drill"
 _TAIL = 20
@@ -36,7 +36,7 @@ class Planter:
     Attributes:
         topology: What is in force; it allows drills.
         kafka: Clients of its Kafka clusters.
-        uuids: Node -> its uuid, as it tells on its control topic.
+        uuids: Node -> its uuid, from its control topic.
         now_ms: Monotonic clock.
         pause: Lets time pass, in seconds.
     """
@@ -56,13 +56,13 @@ class Planter:
         now_ms: Callable[[], int],
         pause: Callable[[float], object],
     ) -> Planter:
-        """Return who plants drills in a mesh whose nodes a view has heard."""
+        """Return a planter of drills in a mesh whose nodes a view has heard."""
         identities = {node: seen.identity for node, seen in view.nodes.items()}
         uuids = {node: one.uuid for node, one in identities.items() if one is not None}
         return cls(topology, kafka, uuids, now_ms, pause)
 
     def plant(self, drill: DrillKind, source: str, target: str) -> Planted:
-        """Write what the drill is about, and return it; its subscription stays until `clear`.
+        """Write the drill's records, and return the drill; its subscription stays until `clear`.
 
         Args:
             drill: Which one.
@@ -70,7 +70,7 @@ class Planter:
             target: Where its endpoint is; messages get there from the source.
 
         Raises:
-            TransportError: Kafka did not take a record, or the mesh did not do its part in time.
+            TransportError: Kafka did not accept a record, or the mesh did not do its part in time.
         """
         home, far = self._home(source), self._home(target)
         near_writer, far_writer = home.writer("drill"), far.writer("drill")
@@ -97,10 +97,10 @@ class Planter:
         )
 
     def clear(self, drill: DrillKind, target: str) -> None:
-        """End what a drill subscribed, now or ever; its endpoint's topic stays, to be looked into.
+        """End what a drill ever subscribed; its endpoint's topic stays, for inspection.
 
         Raises:
-            TransportError: Kafka did not take it.
+            TransportError: Kafka did not accept it.
         """
         home = self._home(target)
         place = TopicPartition(self.topology.names.clients(target), 0)
@@ -128,7 +128,7 @@ class Planter:
     def _publish(self, writer: Writer, node: str, drill: DrillKind) -> Sequence[Spare]:
         """Publish two messages to a subject of their own, and wait until the node has passed them.
 
-        A node may still be known to want what a drill of the same name, just ended, asked for.
+        A node may still be known to want what an earlier drill of the same name requested.
         """
         names, home = self.topology.names, self._home(node)
         topic = names.ingress(node, MessageClass.GUARANTEED)
@@ -156,7 +156,7 @@ class Planter:
         return found
 
     def _subscribe(self, writer: Writer, node: str, drill: DrillKind, filter_: str) -> None:
-        """Make the endpoint, and wait until its topic is there."""
+        """Create the endpoint, and wait until its topic exists."""
         names = self.topology.names
         clients, topic = names.clients(node), names.endpoint(node, drill.endpoint)
         key = subscription_key(drill.endpoint, filter_)
@@ -197,7 +197,7 @@ class Planter:
     def _forge_cut(
         self, writer: Writer, spare: Spare, source: str, target: str
     ) -> Sequence[tuple[TopicPartition, int]]:
-        """Let a lane say that it knew of the subscription that comes next. Spec: K25."""
+        """Have a lane state that it knew of the subscription that comes next. Spec: K25."""
         names, home, far = self.topology.names, self._home(source), self._home(target)
         clients = TopicPartition(names.clients(target), 0)
         place = TopicPartition(names.ledger(source), 0)

@@ -1,4 +1,4 @@
-"""How far all is proven: the one sentence that every view of a mesh begins with. Spec: DESIGN 7."""
+"""How far everything is proven: the sentence that begins every view of a mesh. Spec: DESIGN 7."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mesh.operate.audit.trail import AuditTrail, Said
 
 
 class ProofState(StrEnum):
-    """How a mesh is proven, worst first where several hold."""
+    """How a mesh is proven; if several states hold, the worst, which comes first."""
 
     NONE = "none"
-    """No auditor has ever said anything."""
+    """No auditor has ever reported anything."""
     BLIND = "blind"
-    """The auditor is not heard: nothing newer than its last word is proven."""
+    """The auditor is silent: nothing newer than its last report is proven."""
     FINDINGS = "findings"
-    """Faults were found, certificates differ, or somebody removed what was found."""
+    """Faults were found, certificates differ, or somebody removed findings."""
     PARTIAL = "partial"
-    """Nothing is wrong as far as is known, and something is not proven yet."""
+    """Nothing is known to be wrong, but something is not proven yet."""
     PROVEN = "proven"
 
 
@@ -32,11 +32,11 @@ class Proof:
     """How far all is proven.
 
     Attributes:
-        state: In a word.
-        text: In a sentence without times: it changes when the state does, and not each second.
-        until_ms: Everything published before was proven; None if that cannot be said.
-        heard_ms: When the auditor spoke last; None if never.
-        open: Findings that are faults and were not taken back.
+        state: The state as one word.
+        text: A sentence without times: it changes with the state, and not every second.
+        until_ms: Everything published before this is proven; None if that cannot be said.
+        heard_ms: When the auditor last reported; None if never.
+        open: Findings that are faults and were not withdrawn.
         doubts: Why it is not proven, one line each.
     """
 
@@ -54,7 +54,7 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     Args:
         trail: What the auditor says.
         wall_ms: Now, ms since 1970.
-        at_ms: A moment gone by, for findings and certificates as of then; None is now.
+        at_ms: A past moment, for findings and certificates as of then; None is now.
     """
     audited = trail.audited(at_ms)
     faults = [one for one in audited.findings if str(one.get("kind")) not in NEWS]
@@ -108,8 +108,8 @@ def _heard_ms(status: Mapping[str, object]) -> int | None:
 def _until_ms(trail: AuditTrail) -> int | None:
     """Return up to when everything is certified, by what the auditor says is not.
 
-    That is where all has been read, if nothing waits. A range that waits was certified up to its
-    last certificate, and that was written after what it speaks for.
+    If nothing waits, that is as far as everything has been read. A waiting range was certified up
+    to its last certificate, and that was written after the messages it covers.
     """
     status = trail.status
     heard_ms = _heard_ms(status)
@@ -122,14 +122,14 @@ def _until_ms(trail: AuditTrail) -> int | None:
     waiting = status.get("waiting")
     listed = waiting if isinstance(waiting, list) else []
     if len(listed) < int(number(status.get("uncertified"))):
-        return min(newest.values(), default=None)  # not all that waits is spelled out
+        return min(newest.values(), default=None)  # not everything that waits is listed
     until = [newest.get((str(one.get("source")), str(one.get("endpoint")))) for one in listed]
     known = [moment for moment in until if moment is not None]
     return min(known) if len(known) == len(until) else None
 
 
 def _newest(certificates: Iterable[Said]) -> Mapping[tuple[str, str], int]:
-    """Return when each endpoint was certified last, per source."""
+    """Return when each endpoint was last certified, per source."""
     found: dict[tuple[str, str], int] = {}
     for said in certificates:
         key = (str(said.entry.get("source")), str(said.entry.get("endpoint")))

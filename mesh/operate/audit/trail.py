@@ -1,7 +1,7 @@
-"""What the auditor says, followed live, with the broker's time of each word. Spec: K29, DESIGN 7.
+"""What the auditor reports, followed live, with the broker's time stamps. Spec: K29, DESIGN 7.
 
-Topics of the auditor are compacted: of what it took back, or certified again, only the newest is
-sure to be there. `AuditTrail.heard` therefore tells which minutes are on record at all.
+The auditor's topics are compacted: of what it withdrew, or certified again, only the newest record
+is sure to remain. So `AuditTrail.heard` says which minutes are on record at all.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mesh.transport.following import Follower
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 
 SPARE_MAX = 5_000
-"""What was taken back, or says only that all was well, is kept one by one up to so many."""
+"""How many withdrawn or uneventful entries are kept individually."""
 
 KEY_BYTES_MAX = 1_000
-"""No auditor writes a longer key, and lists of the API go on from keys."""
+"""No auditor writes a longer key, and lists of the API continue from keys."""
 
 TABLES = (
     *("findings", "certificates", "hours", "links", "canaries"),
@@ -33,18 +33,18 @@ TABLES = (
 )
 
 REPORTED = ("findings", "certificates", "hours", "canaries", "status")
-"""What a report is made of; the others say what crossed links, which is much more."""
+"""The tables of a report; the others say what crossed links, which is much more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """One thing that the auditor wrote.
+    """One statement of the auditor.
 
     Attributes:
-        key: Of the record: the same key replaces it.
-        entry: What it says.
-        first_ms, last_ms: When it was said for the first time that is on record, and the last.
-        ended_ms: When it was taken back, or None.
+        key: Key of the record: the same key replaces it.
+        entry: Its content.
+        first_ms, last_ms: The first time on record that it was made, and the last.
+        ended_ms: When it was withdrawn, or None.
     """
 
     key: str
@@ -55,9 +55,9 @@ class Said:
 
     @property
     def time(self) -> tuple[int, int]:
-        """The first and last moment that it speaks for: its own word, else when it was said.
+        """The first and last moment that it covers: as it says, else when it was made.
 
-        It speaks of the past: records may be stamped with any time.
+        It is about the past: records may carry any time stamp.
         """
         first, last = self.entry.get("first_ms"), self.entry.get("last_ms")
         if isinstance(first, (int, float)) and isinstance(last, (int, float)):
@@ -65,7 +65,7 @@ class Said:
         return self.last_ms, self.last_ms
 
     def is_spare(self, table: str, now_ms: int) -> bool:
-        """Return whether nothing changes but numbers if it is kept no longer."""
+        """Return whether dropping it changes nothing but numbers."""
         if table == "hours":
             return self.last_ms < now_ms - HOURS_KEPT * HOUR_MS
         if table == "findings":
@@ -74,7 +74,7 @@ class Said:
         return self.ended_ms is not None or (is_well and not self.entry.get("partial"))
 
     def holds_at(self, at_ms: int | None) -> bool:
-        """Return whether it was said by a moment, and not taken back; None is now."""
+        """Return whether it was made by a moment, and not withdrawn; None is now."""
         if at_ms is None:
             return self.ended_ms is None
         return self.first_ms <= at_ms and (self.ended_ms is None or self.ended_ms > at_ms)
@@ -82,12 +82,12 @@ class Said:
 
 @dataclass(slots=True)
 class Summed:
-    """Equal certificates of closed blocks of one endpoint that are not kept one by one.
+    """Equal certificates of closed blocks of one endpoint that are not kept individually.
 
     Attributes:
-        certificates, expected, delivered: What they come to.
+        certificates, expected, delivered: Their totals.
         last_ms: When the newest of them was issued.
-        minutes: How many speak for each minute of the last day.
+        minutes: How many cover each minute of the last day.
     """
 
     certificates: int = 0
@@ -111,20 +111,20 @@ class Summed:
 class AuditTrail:
     """Follows findings, certificates, status, and what crossed links, or reads them once.
 
-    A mesh may have a certificate a second and more. Those that say no more than that all was well
-    are summed up, but for the newest: whoever looks on for weeks keeps no more than on day one.
+    A mesh may have a certificate a second and more. Those that only say that all was well are
+    summed up, except the newest: following for weeks keeps no more than one day does.
 
     Attributes:
-        findings, certificates: By key, oldest first; the newest of those taken back too.
+        findings, certificates: By key, oldest first; including the newest that were withdrawn.
         summed: By endpoint, equal certificates that are no longer among these.
-        hours: What certificates of closed blocks come to, by key; of thirty days.
-        links: What was counted on each direction of a link (`tk1->ny1`), the newest.
-        canaries: How canaries fare each way (`tk1->ny1`), the newest.
+        hours: Totals of certificates of closed blocks, by key; for thirty days.
+        links: The newest counts for each direction of a link (`tk1->ny1`).
+        canaries: The newest canary results for each way (`tk1->ny1`).
         crossed: What crossed links in the past.
         status: The newest, or empty.
-        heard: Minutes from 1970 on in which the auditor spoke.
+        heard: Minutes since 1970 in which the auditor reported.
         has_topics: Whether it ever wrote here.
-        removed: Findings that the auditor counts, and that are not in its topic any more.
+        removed: Findings that the auditor counts, but that are no longer in its topic.
         fault: Why the last look failed, or empty.
         version: Rises with every change of findings and certificates.
         findings_version: Rises with every change of findings.
@@ -146,10 +146,10 @@ class AuditTrail:
             topology: The mesh.
             kafka: Where its auditor writes; None if nowhere.
             now_ms: Monotonic clock.
-            gathers: As of a follower, for who looks on for long.
+            gathers: As for a follower, for those who watch for long.
             tables: What is read.
-            keeps_all: Whether every certificate is kept one by one, for who needs each of them and
-                does not look on for long.
+            keeps_all: Whether every certificate is kept individually, for those who need each of
+                them and do not watch for long.
         """
         self.findings: dict[str, Said] = {}
         self.certificates: dict[str, Said] = {}
@@ -177,7 +177,7 @@ class AuditTrail:
     def read_once(
         cls, topology: Topology, kafka: KafkaCluster, now_ms: Callable[[], int]
     ) -> AuditTrail:
-        """Return all that a report is made of, as it is now.
+        """Return everything that a report consists of, as it is now.
 
         Raises:
             TransportError: The Kafka cluster does not answer.
@@ -190,7 +190,7 @@ class AuditTrail:
         return trail
 
     def look(self, *, asks_brokers: bool) -> None:
-        """Take what has come.
+        """Take what has arrived.
 
         Args:
             asks_brokers: Whether to read to the present end, and find out whether anybody answers.
@@ -211,14 +211,14 @@ class AuditTrail:
         self._take_all(self._follower.poll())
         counted, there = self._counted, self._there
         if counted - there > self.removed:
-            # Told together, and read one after the other: what lacks at two looks is not there.
+            # They are reported together but read one by one: missing at two looks means gone.
             self._take_all(self._follower.poll())
         self.removed = max(0, min(counted, self._counted) - max(there, self._there))
         self.fault = ""
 
     @property
     def _counted(self) -> int:
-        """How many findings stand, as the auditor counts them."""
+        """How many findings are in force, as the auditor counts them."""
         return int(self.status.get("findings", 0))
 
     @property
@@ -226,7 +226,7 @@ class AuditTrail:
         return sum(one.ended_ms is None for one in self.findings.values())
 
     def audited(self, at_ms: int | None = None) -> Audited:
-        """Return what the auditor has found: by now, or by a moment gone by.
+        """Return what the auditor has found: by now, or by a past moment.
 
         How far it was then, and what waited, is not on record.
         """
@@ -282,7 +282,7 @@ class AuditTrail:
             self._forget(table, rows, at_ms)
 
     def _take_status(self, key: str, entry: Entry) -> None:
-        """Take how far the auditor is; where it has many endpoints, the others came before."""
+        """Take the auditor's progress; with many endpoints, earlier parts have arrived before."""
         if key.startswith("endpoints "):
             self._endpoints[key] = entry.get("endpoints", ())
         if key != POSITION.decode():
@@ -292,7 +292,7 @@ class AuditTrail:
         self.status = {**entry, "endpoints": [*entry.get("endpoints", ()), *chain(*others)]}
 
     def _forget(self, table: str, rows: dict[str, Said], now_ms: int) -> None:
-        """Keep the newest of those that could be spared."""
+        """Keep the newest of the dispensable entries."""
         spare = [said for said in rows.values() if said.is_spare(table, now_ms)]
         for said in spare[: max(0, len(spare) - SPARE_MAX)]:
             del rows[said.key]
@@ -305,7 +305,7 @@ class AuditTrail:
         self.findings_version += table == "findings"
 
     def was_heard(self, at_ms: int) -> bool:
-        """Return whether the auditor spoke at a moment gone by, or shortly before."""
+        """Return whether the auditor reported at a past moment, or shortly before."""
         minutes = (at_ms // MINUTE_MS, (at_ms - int(FRESH_S * 1000)) // MINUTE_MS)
         return any(one in self.heard for one in minutes) or self.crossed.is_any_read(at_ms)
 
@@ -324,5 +324,5 @@ class AuditTrail:
 
 
 def _held(rows: Mapping[str, Said], at_ms: int | None) -> list[Entry]:
-    """Return what was said at a moment; others may look while more is read."""
+    """Return what held at a moment; other threads may look while more is read."""
     return [one.entry for one in list(rows.values()) if one.holds_at(at_ms)]

@@ -1,9 +1,9 @@
 """Which of several drivers of changes comes first: one Kafka cluster decides.
 
-Operators may give commands at once, and each may die between two Kafka clusters. So every stage
-is first written in a transaction on the Kafka cluster whose name comes first in the topology
-that is in force, under a transactional id that all drivers share: whoever opens it fences those
-before, reads what stands, and what it then commits nobody has come before. The other Kafka
+Several operators may give commands at once, and each may die between two Kafka clusters. So every
+stage is first written in a transaction on the Kafka cluster whose name comes first in the topology
+in force, under a transactional id that all drivers share: opening it fences earlier drivers. A
+driver then reads what is there, and nobody can have preceded what it commits. The other Kafka
 clusters follow. Spec: K28.
 """
 
@@ -20,7 +20,7 @@ from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key
 
 TRIES = 8
-"""How often drivers that work at once may overtake one another; each time one gets through."""
+"""How often concurrent drivers may overtake one another; each time one gets through."""
 
 _AFTER = {
     Stage.HOLD: (Stage.HOLD, Stage.SWITCH, Stage.ABORT),
@@ -34,7 +34,7 @@ class Arbiter:
     """`mesh.config` of the Kafka cluster that decides, as one driver writes it."""
 
     def __init__(self, kafka: KafkaCluster, prefix: str) -> None:
-        """Claim the right to write: who had it loses it.
+        """Claim the right to write: the previous holder loses it.
 
         Raises:
             TransportError: The Kafka cluster does not answer.
@@ -47,16 +47,16 @@ class Arbiter:
         self._claim()
 
     def put(self, change: Change, known: int) -> Change:
-        """Write a stage, if it may follow what stands; return what stands then.
+        """Write a stage, if it may follow the present record; return the record in force then.
 
-        That is another record than the one given if somebody else came first.
+        That differs from the given one if another driver came first.
 
         Args:
             change: The stage.
             known: Number of the newest change that was known when this one was planned.
 
         Raises:
-            TransportError: The Kafka cluster did not take it.
+            TransportError: The Kafka cluster did not accept it.
         """
         for _ in range(TRIES):
             is_fresh = self._writer is None
@@ -64,7 +64,7 @@ class Arbiter:
             if self._stands is not None and not may_follow(self._stands, change, known):
                 if is_fresh:
                     return self._stands
-                self.close()  # somebody may have written since
+                self.close()  # another driver may have written since
                 continue
             try:
                 writer.begin()
@@ -83,10 +83,10 @@ class Arbiter:
     def _claim(self) -> Writer:
         writer = self._kafka.writer("operator", self._names.change_transactions())
         try:
-            # Read behind the fence: nobody writes between this and what we commit.
+            # Read after the fence: nobody writes between this and our commit.
             self._stands = newest_change(self._kafka, self._prefix)
         except BaseException:
-            writer.close()  # what stands is not known: nothing may be written by it
+            writer.close()  # the present record is unknown: do not write without it
             raise
         self._writer = writer
         return writer
@@ -99,13 +99,13 @@ class Arbiter:
 
 
 def may_follow(stands: Change, change: Change, known: int) -> bool:
-    """Return whether a record may be written behind another.
+    """Return whether a record may be written after another.
 
-    A change may not follow one that was not known when it was planned, though that is over by now:
+    A change may not follow one that was unknown when it was planned, even if that is over by now:
     it was planned against another topology than the one in force.
     """
     if change.number == stands.number:
-        # Who holds is part of it: of two who begin it at once the first one says so.
+        # The holding nodes matter: of two concurrent beginnings the first names them.
         is_same = replace(change, stage=stands.stage) == stands
         return is_same and change.stage in _AFTER[stands.stage]
     return change.number > stands.number and stands.number <= known and stands.stage.is_over

@@ -1,4 +1,4 @@
-"""Begins a change of the topology, or finds the one that was begun and goes on with it.
+"""Begins a change of the topology, or finds the one under way and continues it.
 
 Spec: K27, K28.
 """
@@ -28,7 +28,7 @@ NO_CHANGE = "NO_CHANGE"
 """Code of the problem that there is nothing to abort."""
 
 TOO_LATE = "TOO_LATE"
-"""Code of the problem that nodes work by the new topology already."""
+"""Code of the problem that nodes already work by the new topology."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class PendingChange:
 
     Attributes:
         change: Its newest record.
-        lacking: Kafka clusters that do not have that.
+        lacking: Kafka clusters without that record.
     """
 
     change: Change
@@ -45,7 +45,7 @@ class PendingChange:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is neither in force nor given up everywhere."""
+        """Whether it is neither in force nor abandoned everywhere."""
         return bool(self.lacking) or self.change.stage.holds_sources
 
 
@@ -72,13 +72,13 @@ def begin_change(
     *,
     given_up: Sequence[str] = (),
 ) -> ChangeDriver:
-    """Return the change that puts a topology in force, begun now or gone on with.
+    """Return the change that puts a topology in force, begun now or continued.
 
     Args:
-        found: What is in force; it was so still when `begun` had been read.
+        found: What is in force; it still was when `begun` had been read.
         after: A legal topology that a running mesh can follow.
         begun: See `read_begun`.
-        context: To drive it.
+        context: The context to drive it in.
         given_up: Nodes that leave, are down, and whose messages may be lost.
 
     Raises:
@@ -90,7 +90,7 @@ def begin_change(
         found.topology,
         after,
         given_up=given_up,
-        # By the queues that somebody has just now.
+        # By the queues that exist just now.
         is_shared_otherwise=bool(queues_shared_otherwise(context.view, found.topology, after)),
     )
     if begun is None or not begun.is_open:
@@ -108,7 +108,7 @@ def begin_change(
             f"{_GO_ON}" + (f", or {_ABORT}" if change.stage is Stage.HOLD else ""),
         )
     way = ChangeSteps(change, cut, is_written=True)
-    # Kafka clusters that the change adds may lack what those have that knew of it.
+    # Kafka clusters that the change adds may lack the records of those that knew of it.
     known = read_begun(context.kafka, after.prefix)
     lacking = known.lacking if known is not None and known.change == change else [*context.kafka]
     write_change(change, {name: context.kafka[name] for name in lacking}, after.prefix)
@@ -121,9 +121,9 @@ def _last_number(
 ) -> int:
     """Return the highest number of a topology that anybody knows: nodes follow no lower one.
 
-    Where `mesh.config` has lost records, all or the newest, nodes know more than it says: those
-    that started since by the progress of their lanes alone. Where it says nothing, that of every
-    node must be known.
+    If `mesh.config` has lost records, all or the newest, nodes know more than it says; nodes that
+    have started since know it only from the progress of their lanes. If it says nothing, that of
+    every node must be known.
     """
     beats = (seen.heartbeat for seen in context.view.nodes.values())
     told = [beat.change.number for beat in beats if beat is not None and beat.change is not None]
@@ -139,12 +139,12 @@ def _last_number(
 def abort_change(
     found: TopologyInForce, begun: PendingChange | None, context: ChangeContext
 ) -> ChangeDriver:
-    """Return the way back of the change that was begun.
+    """Return the way back from the change that was begun.
 
-    Kafka clusters and nodes that it would have added are not needed for that: they may be why.
+    It needs no Kafka clusters or nodes that the change would add: they may be the cause.
 
     Raises:
-        ConfigError: There is none, or nodes work by its topology already.
+        ConfigError: There is none, or nodes already work by its topology.
         TransportError: A Kafka cluster does not answer.
     """
     if begun is None or not begun.is_open:

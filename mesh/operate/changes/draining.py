@@ -1,4 +1,4 @@
-"""How much of what stands in outboxes their readers have not passed yet. Spec: K24, K28."""
+"""How much of the outboxes' content their readers have not passed yet. Spec: K24, K28."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, pl
 from mesh.view.lane_reports import LaneReports
 
 LAST_MAX = 1_000
-"""How many offsets before the end of a partition are looked at for its last record; markers of
-transactions and aborted records may lie behind it."""
+"""How many offsets before the end of a partition are searched for its last record; transaction
+markers and aborted records may follow it."""
 
 
 READ_LIMIT = 10_000
 """Records taken at a time."""
 
 PATIENCE_MS = 10
-"""How late readers notice the end of a log: sources stand still meanwhile."""
+"""How late readers notice the end of a log: sources hold meanwhile."""
 
 
 class FollowedLaneReports(LaneReports):
-    """The progress of all nodes, by readers that stay open: sources stand still meanwhile."""
+    """The progress of all nodes, read by readers that stay open: sources hold meanwhile."""
 
     def __init__(
         self, topology: Topology, kafka: Mapping[str, KafkaCluster], now_ms: Callable[[], int]
@@ -42,7 +42,7 @@ class FollowedLaneReports(LaneReports):
     def begun(
         cls, topology: Topology, kafka: Mapping[str, KafkaCluster], now_ms: Callable[[], int]
     ) -> Iterator[FollowedLaneReports]:
-        """Open them for a while, and have all begin to fetch before one is waited for.
+        """Open them for a while; all begin to fetch before any one is waited for.
 
         Raises:
             TransportError: A Kafka cluster does not answer.
@@ -52,7 +52,7 @@ class FollowedLaneReports(LaneReports):
             yield made
 
     def begin(self) -> None:
-        """Let all readers begin to fetch."""
+        """Let all readers start fetching."""
         for follower in self._followers.values():
             for record in follower.glance():
                 self._take(record)
@@ -75,8 +75,8 @@ class Drain:
     """The outboxes of some links, wave by wave, each up to where it ended at one moment.
 
     Args:
-        waves: Senders and readers of each wave. The outboxes of all are looked at in the
-            first one already: most end there still when their turn comes.
+        waves: Senders and readers of each wave. The outboxes of all are read in the first one
+            already: most still end there when their turn comes.
         topology: The topology in force.
         kafka: Its Kafka clusters.
         readers: One per Kafka cluster, that nobody else uses meanwhile.
@@ -105,8 +105,8 @@ class Drain:
         self._wave: dict[Direction, None] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._until: dict[TopicPartition, int] = {}  # up to where it was looked at
-        self._last: dict[TopicPartition, int] = {}  # behind the last record found there
+        self._until: dict[TopicPartition, int] = {}  # how far it was read
+        self._last: dict[TopicPartition, int] = {}  # after the last record found there
         self._looked_at: dict[str, dict[TopicPartition, None]] = {}
 
     def mark(self, directions: Sequence[Direction]) -> None:
@@ -118,7 +118,7 @@ class Drain:
         self._wave = dict.fromkeys(directions)
         for name, places in self._places.items():
             admin = self._kafka[name].admin()
-            # The high watermark: what an open transaction hides will be committed behind this.
+            # The high watermark: what an open transaction hides will be committed before it.
             wanted = [one for one in places if self._is_of_wave(one) or one not in self._ends]
             self._ends |= admin.ends(wanted)
             topics = {place.topic: None for place in wanted}
@@ -129,10 +129,10 @@ class Drain:
         return self._direction_of[place.topic] in self._wave
 
     def behind(self, reports: LaneReports) -> Mapping[Direction, int]:
-        """Return how many records below those ends each reader has not passed, where any are.
+        """Return how many records below those ends each reader has not passed, if any.
 
-        Asked is what readers have committed, and not what they tell their neighbours: of several
-        workers, one tells of its own lanes only.
+        What counts is what readers have committed, not what they report to their neighbours: a
+        worker reports only on its own lanes.
 
         Args:
             reports: Read just now.
@@ -143,7 +143,7 @@ class Drain:
         found: Counter[Direction] = Counter()
         for name, places in self._places.items():
             there = [place for place in places if place in self._ends]
-            # What is read to its very end, markers included, needs no look.
+            # What is read to its very end, markers included, needs no check.
             self._look_at(
                 name, [at for at in there if not self._is_known(at) and self._left(at, reports)]
             )
@@ -157,11 +157,11 @@ class Drain:
         return max(0, last - self._position(reports, place))
 
     def _is_known(self, place: TopicPartition) -> bool:
-        """Return whether it was found where the last record below the present end is."""
+        """Return whether the last record below the present end has been found."""
         return self._until.get(place) == self._ends[place]
 
     def _look_at(self, name: str, places: Sequence[TopicPartition]) -> None:
-        """Begin to read the ends of outboxes, where nothing hides them any more."""
+        """Start reading the ends of outboxes that nothing hides any more."""
         looked_at = self._looked_at.setdefault(name, {})
         fresh = [place for place in places if place not in looked_at]
         if not fresh:
@@ -172,7 +172,7 @@ class Drain:
         for place in fresh:
             end, until = self._ends[place], self._until.get(place, 0)
             if stable.get(place, 0) < end:
-                continue  # what an open transaction hides is not to be read yet
+                continue  # what an open transaction hides is not readable yet
             if until > end:
                 until = self._last[place] = 0  # it was recreated
             begin = max(starts.get(place, 0), end - LAST_MAX, until)
@@ -186,7 +186,7 @@ class Drain:
             self._readers[name].assign(begins)
 
     def _find_last(self, name: str) -> None:
-        """Take what has come of them: behind the last record only markers are left."""
+        """Take what they returned: only markers are left after the last record."""
         reader, looked_at = self._readers[name], self._looked_at.get(name, {})
         for record in reader.read(0, READ_LIMIT) if looked_at else ():
             place = place_of(record)
@@ -205,5 +205,5 @@ class Drain:
         report = reports.of(reader)
         found = report.read.sources.get(place)
         if found is None or found.topic_id != self._topic_ids.get(place.topic, found.topic_id):
-            return 0  # an offset of a topic of that name that was deleted says nothing of this one
+            return 0  # an offset of a deleted topic of that name says nothing about this one
         return max(0, report.read.reached(place))

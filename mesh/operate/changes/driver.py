@@ -1,4 +1,4 @@
-"""Carries a change of the topology out: asks what comes next, does it, and looks again.
+"""Carries out a change of the topology: asks what comes next, does it, and looks again.
 
 Spec: K27, K28.
 """
@@ -27,9 +27,9 @@ from mesh.view.laggards import is_unheard
 from mesh.view.mesh_view import MeshView
 
 LOOK_S = 0.02
-"""How often is looked: a glance asks no broker, and sources hold meanwhile."""
+"""Time between two looks: a glance sends no requests to brokers, and sources hold meanwhile."""
 LATE_BEATS = 2
-"""A neighbour whose newest heartbeat was read says so with the next beat of its own."""
+"""A neighbour reports with its own next beat that it has read the newest heartbeat."""
 
 Tell = Callable[[str], None]
 
@@ -39,7 +39,7 @@ class ChangeOutcome:
     """How a change ended.
 
     Attributes:
-        number: Of the topology that it led to.
+        number: Number of the topology that it led to.
         is_in_force: Whether that is in force; else the change was aborted.
         ms: How long it took.
         pauses: Per holding node, how long it took nothing from its clients, in ms.
@@ -60,10 +60,10 @@ class ChangeContext:
         view: Of the nodes before and after.
         now_ms: Clock.
         pause: Lets time pass.
-        tell: Told what is done and what is waited for.
-        beats: Which nodes beat while the change was planned: who does so still is up.
-        reports: Of the nodes before, begun to be read then, so that nobody holds meanwhile;
-            whoever opened them closes them.
+        tell: Notified of what is done and what is waited for.
+        beats: Which nodes beat while the change was planned: those that still do are up.
+        reports: Lane reports of the nodes before, opened then, so that nobody holds meanwhile;
+            the caller that opened them closes them.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -77,7 +77,7 @@ class ChangeContext:
 
 @dataclass(slots=True)
 class ChangeDriver:
-    """A change as somebody drives it.
+    """A change and its driver.
 
     Attributes:
         way: What comes next.
@@ -119,7 +119,7 @@ class ChangeDriver:
     ) -> Generator[float, None, ChangeOutcome]:
         """Drive the change to its end, and yield for how many seconds to rest before each look.
 
-        If it stops in between, the change may be resumed.
+        If it is interrupted, the change may be resumed.
 
         Args:
             limit_s: How long it may take.
@@ -128,8 +128,8 @@ class ChangeDriver:
         Raises:
             NotBegunError: A node that must take part is down, or leaves and is not read to its
                 end; nothing was written.
-            NotInTimeError: It is not at its end in time. It may be gone on with.
-            TransportError: A Kafka cluster did not answer; it may be gone on with.
+            NotInTimeError: It did not finish in time. It may be resumed.
+            TransportError: A Kafka cluster did not answer; the change may be resumed.
         """
         self._began_ms = self.context.now_ms()
         self._first = {node: seen.heartbeat for node, seen in self.context.view.nodes.items()}
@@ -138,7 +138,7 @@ class ChangeDriver:
             for reader, seen in self.context.view.nodes.items()
             for sender, state in seen.link_states.items()
         }
-        # Everything is opened before anybody holds.
+        # Everything is opened before any node holds.
         with ExitStack() as opened:
             if self.way.cut_over.drain_waves:
                 for name, kafka in self.context.kafka.items():
@@ -200,7 +200,7 @@ class ChangeDriver:
             self.context.tell(f"waiting: {shown}")
 
     def _heed_others(self) -> None:
-        """Give way to another driver whose records nodes have."""
+        """Give way to another driver if nodes have its records."""
         found, target = self.context.view.change, self.way.target
         if found is None:
             return
@@ -209,11 +209,11 @@ class ChangeDriver:
             self._go_on_from(found)
 
     def _go_on_from(self, found: Change) -> None:
-        """Go on from where another driver of this change has come to.
+        """Continue from where another driver of this change has come to.
 
         Raises:
-            NotBegunError: Another has begun a change first; nothing was written.
-            NotInTimeError: Another went back, or has begun another change.
+            NotBegunError: Another driver has begun a change first; nothing was written.
+            NotInTimeError: Another driver went back, or has begun another change.
         """
         target = self.way.target
         is_same = (found.number, found.topology) == (target.number, target.topology)
@@ -245,7 +245,7 @@ class ChangeDriver:
                 self._held_ms.setdefault(node, self.context.now_ms())
             if status.stage.is_over:
                 self._ran_ms.setdefault(node, self.context.now_ms())
-        # Most looks end with waiting for nodes: then nothing else is asked.
+        # Most looks end up waiting for nodes: then nothing else is requested.
         return change_steps.Observation(
             nodes=reports,
             behind=OnDemand(self._behind),
@@ -258,7 +258,7 @@ class ChangeDriver:
         )
 
     def _read_reports(self) -> FollowedLaneReports:
-        """Return what lanes say of themselves, read once a look."""
+        """Return the lanes' own reports, read once per look."""
         if not self._is_read:
             self._is_read = True
             self.context.reports.read()
@@ -277,15 +277,15 @@ class ChangeDriver:
         )
 
     def _is_down(self, one: str, other: str) -> bool:
-        """Return whether one end of a link does not hear the other: neither is relied on then."""
+        """Return whether one end of a link does not hear the other: then neither is relied on."""
         return is_unheard(self.context.view, one, other) or is_unheard(
             self.context.view, other, one
         )
 
     def _silent(self) -> Sequence[Direction]:
-        """Return over which links nothing was heard since the change was looked at.
+        """Return the links over which nothing has been heard since the change was looked at.
 
-        One that lags is heard all the same, if late. Spec: K24, K32.
+        A lagging end is heard all the same, if late. Spec: K24, K32.
         """
         return [
             (sender, reader)
@@ -321,7 +321,7 @@ class ChangeDriver:
         return {} if self._drain is None else self._drain.behind(self._read_reports())
 
     def _owing(self) -> Mapping[str, Sequence[str]]:
-        """Return, per node, the topics in which something is still to be made good."""
+        """Return, per node, the topics in which it still has something to make good."""
         found: dict[str, Sequence[str]] = {}
         reports, cut = self._read_reports(), self.way.cut_over
         drained = (node for pairs in cut.drain_waves for pair in pairs for node in pair)

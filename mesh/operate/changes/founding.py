@@ -1,10 +1,10 @@
-"""Puts the topology of a mesh that starts in force: it was never written, or it is the same.
+"""Puts the topology of a starting mesh in force: none was written before, or the same one.
 
-Another one is never written over it: nodes that run would go on by the former, and those that
-start again by the new one, past all stages of a change. Several people may start a mesh at one
-moment, from different files; the right to write is claimed as by who changes a mesh (ADR 32), but
-on every Kafka cluster, in the order of their ids, because two files may call them differently.
-What stands is read behind the claims. Spec: K28, kafka.md 1.
+Another one is never overwritten: running nodes would go on by the old one, and restarted nodes by
+the new one, bypassing all stages of a change. Several people may start a mesh at the same moment
+from different files; they claim the right to write as drivers of changes do (ADR 32), but on every
+Kafka cluster, in the order of their ids, because two files may name them differently. The present
+records are read after the claims. Spec: K28, kafka.md 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMED_MAX = 5
 
 
 class OtherInForceError(ConfigError):
-    """A mesh has another topology already; nothing was written.
+    """A mesh already has another topology; nothing was written.
 
     Attributes:
         standing: What is in force.
@@ -44,10 +44,10 @@ class OtherInForceError(ConfigError):
 
 
 def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
-    """Put a topology in force where nothing is, and return its number.
+    """Put a topology in force where none is, and return its number.
 
-    One that is in force keeps its number and is written where it lacks only, so starting a mesh
-    again changes nothing, and who died between two Kafka clusters is made good by who comes next.
+    One that is in force keeps its number and is written only where it is missing. So restarting a
+    mesh changes nothing, and the next start completes one that died between two Kafka clusters.
 
     Args:
         topology: Without addresses that only this run knows.
@@ -57,14 +57,14 @@ def publish(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> int:
         OtherInForceError: Another one is in force.
         ConfigError: What is in force is not known to this version.
         ProtocolError: A record was written by a newer version.
-        TransportError: A Kafka cluster did not answer or did not take it.
+        TransportError: A Kafka cluster did not answer or did not accept it.
     """
     for _ in range(TRIES):
         with ExitStack() as claims:
             try:
                 return _publish(topology, kafka, claims)
             except TransportFencedError:
-                continue  # somebody has claimed it since, and may have written
+                continue  # another starter has claimed it since, and may have written
     raise TransportError(f"others start the mesh at the same time, {TRIES} times in a row")
 
 
@@ -88,10 +88,10 @@ def _publish(topology: Topology, kafka: Mapping[str, KafkaCluster], claims: Exit
 
 
 def _first_record(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> Config:
-    """Return the record of a mesh where none stands: it is new, or `mesh.config` was lost.
+    """Return the first record of a mesh without one: it is new, or `mesh.config` was lost.
 
-    Nodes follow no change below a number that they have followed before: numbers go on above it,
-    and above a change that has begun, if a record of one stands there still.
+    Nodes follow no change with a lower number than one they have followed: numbering continues
+    above that, and above a change under way, if a record of one is still there.
     """
     lanes = LaneReports(topology, kafka)
     lanes.read_all()
@@ -102,7 +102,7 @@ def _first_record(topology: Topology, kafka: Mapping[str, KafkaCluster]) -> Conf
 
 
 def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topology) -> None:
-    """Refuse what differs in more than addresses: those are a matter of who reads the file."""
+    """Refuse differences beyond addresses: those depend on who reads the file."""
     number, text, lineage = config
     standing = TopologyInForce(number=number, topology=published_topology(text), lineage=lineage)
     rivals = [name for name, one in found.items() if one.number == number and one != config]

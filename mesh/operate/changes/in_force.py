@@ -22,7 +22,7 @@ from mesh.wire.control import Config, decode_change, decode_config
 from mesh.wire.keys import change_key, config_key
 
 SHORT_HASH = 12
-"""Digits of a hash that people are shown."""
+"""Digits of a hash that are shown to people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class TopologyInForce:
     """A topology as it is known to be in force.
 
     Attributes:
-        number: Version of the record, from 1; 0 if there is none and a file stands for it.
-        topology: What it says; Kafka clusters without secrets and addresses that no file named.
-        lineage: What it has of those before it; None if there is no record.
+        number: Version of the record, from 1; 0 if there is none and a file stands in.
+        topology: Its content; Kafka clusters have no secrets, and no addresses that no file named.
+        lineage: What it has from its predecessors; None if there is no record.
     """
 
     number: int
@@ -69,7 +69,7 @@ class Records:
     Attributes:
         found: The record by Kafka cluster; those without one are left out.
         silent: Kafka clusters that do not answer, with the reason.
-        denied: Those among them that do not let us read it.
+        denied: Those of them that deny us reading it.
     """
 
     found: Mapping[str, Config]
@@ -78,7 +78,7 @@ class Records:
 
     @property
     def highest(self) -> Config | None:
-        """The record in force; of equal numbers, which only two writers at once make, one."""
+        """The record in force; of equal numbers, which only two concurrent writers create, one."""
         return max(self.found.values(), default=None)
 
 
@@ -88,9 +88,9 @@ def read_records(
     """Read the topology record of every Kafka cluster that answers.
 
     Args:
-        kafka: Which.
-        prefix: Of topics.
-        executor: Reads them side by side, so that several dead ones are waited for but once.
+        kafka: The Kafka clusters.
+        prefix: Prefix of topics.
+        executor: Reads them in parallel, so that several dead ones cost only one wait.
 
     Raises:
         ProtocolError: One was written by a newer version.

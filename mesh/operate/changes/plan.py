@@ -52,8 +52,8 @@ class TopicsChange:
 
     Attributes:
         created: Those that are missing.
-        deleted: Those of which nothing is needed any more.
-        left: Those of deleted nodes that somebody may still read: deliveries, what lanes did,
+        deleted: Those that are no longer needed at all.
+        left: Those of deleted nodes that somebody may still read: deliveries, records of lanes,
             dead letters. Nobody writes there again.
         changed: Settings of those that stay.
     """
@@ -70,14 +70,14 @@ class Plan:
 
     Attributes:
         base: What it was made against.
-        proposed: The other one.
-        changes: Attribute by attribute.
-        topics: Of Kafka.
-        rights: Of the nodes' principals.
+        proposed: The proposed topology.
+        changes: The differences, attribute by attribute.
+        topics: Changes of Kafka topics.
+        rights: Changes of the nodes' principals.
         reach: Who would receive from whom, and over which way.
         unread: Guaranteed messages in topics that would be deleted.
-        queues: Those of which other members would get messages.
-        knows_interest: Whether the filters in force were looked at.
+        queues: Queues whose messages would go to other members.
+        knows_interest: Whether the filters in force were considered.
     """
 
     base: TopologyInForce
@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def to_restart(self) -> Sequence[str]:
-        """Nodes that speak to a Kafka cluster whose options change: they keep what they began with.
+        """Nodes that talk to a Kafka cluster whose options change: they keep the old ones.
 
         They take addresses and options from their own file, which no record replaces.
         """
@@ -130,7 +130,7 @@ def make_plan(
         base: What is in force.
         proposed: A legal topology that a running mesh can follow, see `unchangeable`.
         topics: See `compare_topics`.
-        subscriptions: The filters in force; None if nobody was asked.
+        subscriptions: The filters in force; None if they were not queried.
         unread: See `unread_in`.
         queues: See `queues_shared_otherwise`.
     """
@@ -211,7 +211,7 @@ def _kept(topology: Topology, node: str) -> Sequence[str]:
 
 
 def refuse_loss(unread: Sequence[Unread], locate: Locate) -> None:
-    """Refuse to delete topics whose unread messages nobody will read before.
+    """Refuse to delete topics with unread messages that nobody will read before.
 
     Raises:
         ConfigError: One problem per topic.

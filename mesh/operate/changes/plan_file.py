@@ -19,9 +19,9 @@ PLAN_BYTES_MAX = 256 * 1024 * 1024
 
 
 def large_plan(path: Path) -> Document | None:
-    """Return what a kept plan says that is larger than any file that people write.
+    """Return the content of a kept plan that is larger than any hand-written file.
 
-    A program has written it, so that nothing is located in it. None for whatever else is there.
+    A program has written it, so nothing is located in it. None for anything else.
     """
     try:
         if not FILE_BYTES_MAX < path.stat().st_size <= PLAN_BYTES_MAX:

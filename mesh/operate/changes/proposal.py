@@ -75,7 +75,7 @@ def plan_on_mesh(
 def _refuse_other_lanes(
     before: Topology, after: Topology, kafka: Mapping[str, KafkaCluster], locate: Locate
 ) -> None:
-    """Refuse nodes that come back with other lanes than one of their name was made with. K14.
+    """Refuse returning nodes with other lanes than the earlier one of their name had. K14.
 
     Raises:
         ConfigError: Lists all of them.
@@ -86,7 +86,7 @@ def _refuse_other_lanes(
             continue
         topics = [spec.name for spec in node_topics(after, name)]
         found: Mapping[str, TopicInfo] = {}
-        with suppress(TransportError):  # it looks itself when it starts
+        with suppress(TransportError):  # it will check for itself when it starts
             found = kafka[node.kafka].admin().describe(topics)
         if (fault := made_for_other_lanes(after, name, found)) is not None:
             where = locate(("nodes", name, "lanes"))

@@ -1,4 +1,4 @@
-"""A topology is put in force on a running mesh: planned, agreed to and carried out.
+"""Puts a topology in force on a running mesh: planned, agreed to and carried out.
 
 `mesh apply` and `mesh zone` do so for people, `ZoneManager` for programs. Spec: DESIGN 3, K27, K28.
 """
@@ -28,10 +28,10 @@ from mesh.view import connection
 from mesh.view.mesh_view import MeshView
 
 WAIT_S = 60.0
-"""How long a change may take unless somebody says otherwise."""
+"""How long a change may take by default."""
 
 MOVED_ON = "MOVED_ON"
-"""Code of the problem that another topology is in force than the plan was made against."""
+"""Code of the problem that the topology in force is not the one that the plan was made against."""
 
 Edit = Callable[[Topology], Spec]
 """The topology in force -> the spec that is wanted instead."""
@@ -39,7 +39,7 @@ Edit = Callable[[Topology], Spec]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenMesh:
-    """A running mesh as somebody sees it who changes it.
+    """A running mesh as the one who changes it sees it.
 
     Attributes:
         found: What is in force.
@@ -48,7 +48,7 @@ class SeenMesh:
         beats: Which nodes are up.
         now_ms: Monotonic clock.
         pause: Lets time pass, in seconds.
-        tell: Told what is done and what is waited for.
+        tell: Notified of what is done and what is waited for.
     """
 
     found: TopologyInForce
@@ -60,10 +60,10 @@ class SeenMesh:
     tell: Tell
 
     def begun_last(self) -> PendingChange | None:
-        """Return the change that was begun last; refuse to go on blindly.
+        """Return the change that was begun last; refuse to continue blindly.
 
         Raises:
-            TransportUnavailableError: A Kafka cluster does not answer: to try again is right.
+            TransportUnavailableError: A Kafka cluster does not answer: try again.
         """
         for fault in self.view.unreachable.values():
             raise TransportUnavailableError(f"nothing was changed: {fault}")
@@ -73,10 +73,10 @@ class SeenMesh:
             raise TransportUnavailableError(f"nothing was changed: {error}") from error
 
     def refuse_overtaken(self) -> None:
-        """Refuse what was planned against another topology than the one in force by now.
+        """Refuse a plan against another topology than the one now in force.
 
         Raises:
-            ConfigError: Another one is.
+            ConfigError: Another one is in force.
         """
         now, _ = read_in_force(self.kafka, self.found.topology.prefix)
         if now is not None and (now.number, now.hash) != (self.found.number, self.found.hash):
@@ -87,13 +87,13 @@ class SeenMesh:
             raise wrong_input("mesh.config", message, code=MOVED_ON)
 
     def observed_again(self) -> SeenMesh:
-        """Return the same mesh with who beats now."""
+        """Return the same mesh with the nodes that beat now."""
         self.view.refresh()
         return replace(self, beats=observe(self.view, self.now_ms, self.pause))
 
     @contextmanager
     def context(self, after: Topology, reports: FollowedLaneReports) -> Iterator[ChangeContext]:
-        """Open the Kafka clusters that the mesh has afterwards, too."""
+        """Open the Kafka clusters that the change adds, too."""
         fresh = [name for name in after.kafka if name not in self.kafka]
         more = connection.open_kafka(after, fresh, client_prefix="mesh-change") if fresh else {}
         try:
@@ -113,12 +113,12 @@ class SeenMesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What came of a topology that somebody wanted in force.
+    """The outcome of putting a topology in force.
 
     Attributes:
         plan: What it changed.
-        number: Of the topology that is in force.
-        outcome: How the change went; None where nothing was to be changed.
+        number: Number of the topology in force.
+        outcome: How the change went; None if there was nothing to change.
         deleted: Topics that were deleted.
     """
 
@@ -131,11 +131,11 @@ class Done:
 def wanted_topology(found: TopologyInForce, begun: PendingChange | None, edit: Edit) -> Topology:
     """Return the legal topology that an edit of the one in force leads to.
 
-    A change that was left when some Kafka clusters had it in force already is gone on with by the
-    same edit, although what it wants is there by now.
+    If a change was left after some Kafka clusters already had it in force, the same edit continues
+    it, although what the edit asks for is there by now.
 
     Raises:
-        ConfigError: The edit cannot be made, or leads to none that is legal.
+        ConfigError: The edit is impossible, or does not lead to a legal topology.
     """
     before = found.topology
     try:
@@ -157,17 +157,17 @@ def put_in_force(
     limit_s: float = WAIT_S,
     patience_s: float = 0.0,
 ) -> Done:
-    """Put a topology in force, or go on with the change that was begun to that end.
+    """Put a topology in force, or continue the change that was begun to that end.
 
     Args:
         mesh: The mesh.
         after: A legal topology.
         begun: The change that was begun last.
         locate: Gives the place of a path below its spec.
-        agree: Shown the plan before anything is changed, and raises where that is not wanted;
-            returns whether somebody took the time to think about it.
-        allow_delete: Whether topics that nobody needs any more are deleted, with what is unread
-            in them.
+        agree: Shown the plan before anything is changed; raises if that is not wanted, and
+            returns whether somebody took time to think about it.
+        allow_delete: Whether topics that are no longer needed are deleted, including what is
+            unread in them.
         limit_s: How long the change may take.
         patience_s: How long to wait for nodes that must take part and are down.
 
@@ -183,14 +183,14 @@ def put_in_force(
         plan = plan_on_mesh(found, after, mesh.view, mesh.beats, mesh.kafka, locate)
         goes_on = begun is not None and begun.is_open
         if plan.is_empty and not goes_on:
-            # Where nobody has written what is in force, nodes go by their files until then.
+            # Without a record of what is in force nodes go by their files until then.
             return Done(plan=plan, number=found.number or publish(after, mesh.kafka))
         if not (allow_delete or goes_on):
             refuse_loss(plan.unread, locate)
         if agree(plan):
-            mesh = mesh.observed_again()  # who is up may have changed meanwhile
+            mesh = mesh.observed_again()  # other nodes may be up by now
         newest = mesh.begun_last()
-        mesh.refuse_overtaken()  # last: what ends meanwhile is in force by then
+        mesh.refuse_overtaken()  # last: a change that ends meanwhile is in force by then
         down = [node for node in found.topology.nodes if not mesh.beats[node]]
         given_up = [node for node in down if node not in after.nodes] if allow_delete else []
         with mesh.context(after, reports) as context:
@@ -201,7 +201,7 @@ def put_in_force(
 
 
 def _delete(places: Sequence[Place], mesh: SeenMesh) -> Sequence[Place]:
-    """Delete topics; name those that could not be, and go on. Returns those that are gone."""
+    """Delete topics; report those that could not be, and go on. Return those that are gone."""
     gone: list[Place] = []
     for place in places:
         try:

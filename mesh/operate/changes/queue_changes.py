@@ -1,4 +1,4 @@
-"""Which queues that somebody has would be shared out in another way. Spec: DESIGN 6, K28."""
+"""Existing queues whose messages would go to other members. Spec: DESIGN 6, K28."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mesh.view.mesh_view import MeshView
 
 
 def queues_shared_otherwise(view: MeshView, before: Topology, after: Topology) -> Sequence[str]:
-    """Return the names of queues of which other members get messages under another topology.
+    """Return the names of queues whose messages go to other members under another topology.
 
-    What is declared of a queue that nobody has decides nothing yet.
+    Declarations of queues that nobody has do not decide anything yet.
 
     Args:
         view: Of the mesh, refreshed.

@@ -1,7 +1,7 @@
 """What comes next while a topology is put in force on a running mesh: decided here, done elsewhere.
 
-Every stage is a record that all nodes read, and every answer a heartbeat. So whoever drives the
-change may die at any moment, and another goes on from what the records say. Spec: K27, K28.
+Every stage is a record that all nodes read, and every answer a heartbeat. So the driver of the
+change may die at any moment, and another continues from what the records say. Spec: K27, K28.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mesh.model.control import Change, ChangeStatus, Stage
 from mesh.model.counted import counted, listed
 
 NAMED_MAX = 5
-"""Nodes that are named one by one where many are waited for."""
+"""How many nodes are named when many are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """One node as it shows itself.
+    """One node as it reports itself.
 
     Attributes:
         is_up: Whether it beats.
-        change: What its newest heartbeat says of changes.
+        change: What its newest heartbeat says about changes.
         unfit: Why it cannot be the node that the target declares, in words; empty if it can.
     """
 
@@ -39,15 +39,15 @@ class Observation:
     """What is seen of the mesh at one moment.
 
     Attributes:
-        nodes: All that there are before or after.
-        behind: Records, per direction of the wave that drains, which its reader has not passed.
-        untaken: Records, per node that leaves, which its clients wrote and it has not taken.
-        owing: Topics, per node, in which it is still to make something good: those that refused
-            records, and those of which something is sent again.
+        nodes: All nodes that exist before or after.
+        behind: Records, per direction of the draining wave, that its reader has not passed.
+        untaken: Records, per leaving node, that its clients wrote and it has not taken.
+        owing: Topics, per node, in which it still has to make something good: those that refused
+            records, and those that are being repaired.
         is_disabled: (from, to) -> whether operators disabled that link, so that nobody hears it.
         is_down: (one, other) -> whether an end of that link says that it does not hear the other.
-        silent: (sender, reader) of links of which is not known yet whether they are down.
-        unread: What `behind` says, before the change begins, of links that are down.
+        silent: (sender, reader) of links that may or may not be down.
+        unread: What `behind` says, before the change begins, about links that are down.
     """
 
     nodes: Mapping[str, NodeReport]
@@ -74,14 +74,14 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class NoteEnds:
-    """Note where these outboxes end now; what is below that is to be drained."""
+    """Note where these outboxes end now; everything below that has to drain."""
 
     directions: Sequence[Direction]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Look again a little later; what is waited for, in words."""
+    """Look again a little later; says in words what is waited for."""
 
     reasons: Sequence[str]
 
@@ -102,7 +102,7 @@ class ChangeSteps:
 
     Attributes:
         target: The change as its next record would say it; its stage counts once `is_written`.
-        cut_over: What it asks of the nodes.
+        cut_over: What it requires of the nodes.
         is_written: Whether the record of this stage is in every Kafka cluster.
         is_published: Whether the target is the topology in force.
         is_aborting: Whether to go back.
@@ -118,7 +118,7 @@ class ChangeSteps:
     _is_marked: bool = False
 
     def next(self, seen: Observation) -> Next:
-        """Return what to do now. Told again after it is done, or after a while."""
+        """Return what to do now. Call it again after that is done, or after a while."""
         if not self.is_written:
             if self.target.stage is Stage.HOLD and (reasons := self._not_able(seen)):
                 return Wait(reasons)
@@ -158,12 +158,12 @@ class ChangeSteps:
         return reasons or self._untaken(seen, "does not take")
 
     def unable(self, seen: Observation) -> Sequence[str]:
-        """Return which nodes that must take part are down, or were made otherwise, in words."""
+        """Return which required nodes are down, or were made otherwise, in words."""
         down = [node for node in self.cut_over.taking_part if not seen.nodes[node].is_up]
         return [*(f"node {node} {self._needed(node)}" for node in down), *self._unfit(seen)]
 
     def _unfit(self, seen: Observation) -> Sequence[str]:
-        """Return of which new nodes the target says what they are not. Spec: K2, K14."""
+        """Return new nodes that differ from what the target says they are. Spec: K2, K14."""
         return [why for node in self.cut_over.arriving for why in seen.nodes[node].unfit]
 
     def _needed(self, node: str) -> str:
@@ -172,7 +172,7 @@ class ChangeSteps:
         return _MUST_START if node in self.cut_over.arriving else _IS_DOWN
 
     def _unheard(self, seen: Observation) -> Sequence[str]:
-        """Return which links must be heard over now and are down, or disabled, in words."""
+        """Return the links that must be heard over and are down or disabled now, in words."""
         why = "queues are shared out in another way, which both ends must hear of"
         needed = [(one, other, why) for one, other in self.cut_over.heard]
         for one, other in self.cut_over.rerouted:
@@ -208,7 +208,7 @@ class ChangeSteps:
     def _hold(self, seen: Observation) -> Next:
         if self.is_aborting:
             return self._enter(Stage.ABORT)
-        if unfit := self._unfit(seen):  # it was started since
+        if unfit := self._unfit(seen):  # it has been started since
             return Wait(unfit)
         arriving, holding = self.cut_over.arriving, self.cut_over.holding
         asked = [node for node in seen.nodes if node not in arriving or node in holding]
@@ -223,7 +223,7 @@ class ChangeSteps:
         return self._enter(Stage.SWITCH)
 
     def _owing(self, seen: Observation) -> Sequence[str]:
-        """Return who makes something good: behind the switch nobody would read it again."""
+        """Return the nodes that make something good: nobody would read it after the switch."""
         return [
             f"{node} is still writing what {', '.join(topics)} lacks"
             for node, topics in seen.owing.items()
@@ -252,7 +252,7 @@ class ChangeSteps:
         return self._enter(Stage.RUN) if self.is_published else Publish()
 
     def _all_read(self, seen: Observation) -> Wait | None:
-        """Return whom to wait for: nodes that are up and have not read the record."""
+        """Return what to wait for: nodes that are up and have not read the record."""
         late = [
             node
             for node, report in seen.nodes.items()
@@ -261,12 +261,12 @@ class ChangeSteps:
         return Wait([self._not_read(late)]) if late else None
 
     def _not_read(self, nodes: Sequence[str]) -> str:
-        """Return, in words, who has not read the record: all at once, for they say the same."""
+        """Return, in words, which nodes have not read the record, all in one sentence."""
         have = "has" if len(nodes) == 1 else "have"
         return f"{listed(nodes, NAMED_MAX)} {have} not read stage {self.target.stage}"
 
     def _strangers(self) -> Sequence[str]:
-        """Return nodes that are no part of the topology that this ends with."""
+        """Return nodes that do not belong to the topology that this ends with."""
         is_back = self.target.stage is Stage.ABORT
         return self.cut_over.arriving if is_back else self.cut_over.leaving
 
@@ -289,12 +289,12 @@ class ChangeSteps:
         return Wait(reasons) if reasons else None
 
     def _has_done(self, status: ChangeStatus, seen: Observation) -> bool:
-        """Return whether a node is done, or waits for nobody but those who need not be there.
+        """Return whether a node is done, or waits only for nodes that need not be there.
 
-        Who is down and no part of the change learns of new links when it starts: what was never
-        sent to it cannot be lost, and it sends nothing before. Over a link that operators
-        disabled, or that is down, the other end goes on by what it heard last, which is all that
-        walks need that went over it before. Spec: K19, K21, K24, K28, DMR-10.
+        A node that is down and not part of the change learns of new links when it starts: what was
+        never sent to it cannot be lost, and it sends nothing before. Over a link that operators
+        disabled, or that is down, the other end goes by what it heard last, which is all that
+        existing walks over it need. Spec: K19, K21, K24, K28, DMR-10.
         """
         return status.is_done or (bool(status.open_links) and not self._waited_for(status, seen))
 
@@ -314,12 +314,12 @@ class ChangeSteps:
     def _is_excused(self, seen: Observation, one: str, other: str) -> bool:
         if self._must_hear(one, other):
             return False
-        # What operators disabled they may have remade: nothing is queued there meanwhile.
+        # Operators may have recreated what they disabled: nothing is queued there meanwhile.
         is_forgotten = (other, one) in self.cut_over.remade
         return seen.is_disabled(one, other) or (seen.is_down(one, other) and not is_forgotten)
 
     def _must_hear(self, one: str, other: str) -> bool:
-        """Return whether a node must hear by all means what another offers by the new topology."""
+        """Return whether a node absolutely must hear what another offers by the new topology."""
         is_heard = not {(one, other), (other, one)}.isdisjoint(self.cut_over.heard)
         return is_heard or (other, one) in self.cut_over.rerouted
 
@@ -366,5 +366,5 @@ _DOING = {
 
 
 def _silent(seen: Observation) -> Sequence[str]:
-    """Return what is to be known first: sources would hold until it is."""
+    """Return what must be known first: otherwise sources would hold until it is."""
     return [f"{reader} hears nothing of {sender} just now" for sender, reader in seen.silent()]

@@ -21,9 +21,9 @@ class Unread:
     """A topic with guaranteed messages that its reader has not passed.
 
     Attributes:
-        kafka, topic: Where they are.
+        kafka, topic: Their location.
         reader: The node that should read them.
-        records: Records that wait; None if its Kafka cluster does not tell.
+        records: Records that wait; None if its Kafka cluster does not say.
         is_read: Whether the reader reads there now, so that they will be gone soon.
     """
 
@@ -44,7 +44,7 @@ def unread_in(
     """Return which of these topics hold unread guaranteed messages, by topic.
 
     Args:
-        topics: Names; those that hold no guaranteed messages are passed over.
+        topics: Names; those that hold no guaranteed messages are ignored.
         topology: The topology in force.
         view: Of it, refreshed.
         beats: Which nodes are up.
@@ -60,7 +60,7 @@ def unread_in(
             known = _positions(topology, view, kafka, sender, reader)
             records = _count(kafka[owner.kafka], topic, known)
         except TransportError:
-            pass  # told as unknown
+            pass  # reported as unknown
         if records != 0:
             is_read = records is not None and beats[reader] and _reads(view, reader, sender)
             found.append(
@@ -72,7 +72,7 @@ def unread_in(
 
 
 def _guaranteed(topology: Topology) -> Iterator[tuple[str, str, str]]:
-    """Yield (topic, sender, reader); clients, who have no name, send to an ingress."""
+    """Yield (topic, sender, reader); clients, which have no name, send to an ingress."""
     names = topology.names
     for node in topology.nodes:
         yield names.ingress(node, MessageClass.GUARANTEED), "", node
@@ -83,9 +83,9 @@ def _guaranteed(topology: Topology) -> Iterator[tuple[str, str, str]]:
 def _count(
     kafka: KafkaCluster, topic: str, known: Mapping[TopicPartition, tuple[bytes, int]]
 ) -> int:
-    """Return how much waits, in all partitions there are; none of a recreated one was read.
+    """Return how much waits in all existing partitions; nothing of a recreated topic was read.
 
-    Behind what an open transaction hides others may have written, whom Kafka has said yes to.
+    Records that Kafka has acknowledged to others may follow what an open transaction hides.
     """
     admin = kafka.admin()
     info = admin.describe([topic]).get(topic)
@@ -106,7 +106,7 @@ def _positions(
     sender: str,
     reader: str,
 ) -> Mapping[TopicPartition, tuple[bytes, int]]:
-    """Return how far a reader has come: neighbours learn it, of its clients its progress has it."""
+    """Return a reader's position: neighbours report it, for clients the node's progress has it."""
     if sender:
         link = view.nodes[reader].link_states.get(sender)
         listed = link.positions if link is not None else ()

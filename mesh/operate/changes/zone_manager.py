@@ -1,4 +1,4 @@
-"""Zones of a running mesh made and changed by a program: what `mesh zone` does for people.
+"""Creates and changes zones of a running mesh from a program: what `mesh zone` does for people.
 
 Named after Universal Messaging's nZoneManager: create, join, leave, get. Each change is put in
 force without loss before the call returns. Spec: DESIGN 3, UM-8, K28.
@@ -31,10 +31,10 @@ class ZoneManager:
 
     Args:
         topology: The mesh, with the addresses of its Kafka clusters.
-        kafka: Clients of all of them, see `mesh.view.connection.open_kafka`; whoever opened them
-            closes them.
+        kafka: Clients of all of them, see `mesh.view.connection.open_kafka`; the caller that
+            opened them closes them.
         wait_s: How long a change may take, in seconds.
-        tell: Told what is done and who is waited for.
+        tell: Notified of what is done and what is waited for.
         now_ms: Monotonic clock.
         pause: Lets time pass, in seconds.
     """
@@ -68,7 +68,7 @@ class ZoneManager:
         """Return one zone in force.
 
         Raises:
-            ConfigError: No zone is called so.
+            ConfigError: There is no zone of that name.
             TransportUnavailableError: Not one Kafka cluster answers.
         """
         return zone_edits.zone_of(self._in_force().topology, zone)
@@ -82,19 +82,19 @@ class ZoneManager:
         title: str = "",
         exclusive: bool = False,
     ) -> Zone:
-        """Make a zone, all of its nodes linked to each other; without any it does nothing yet.
+        """Create a zone whose nodes are all linked to each other; an empty one does nothing yet.
 
         Args:
             zone: Its name, which never changes.
             kind: `cluster`, `one-hop` or `multi-hop`.
             nodes: Its members.
-            title: What people read.
+            title: The name shown to people.
             exclusive: Whether members are in no other zone.
 
         Raises:
-            ConfigError: It exists, or what comes of it is illegal; nothing was changed.
+            ConfigError: It exists, or the result would be illegal; nothing was changed.
             NotBegunError: Nodes that must take part do not; nothing was changed.
-            NotInTimeError: The change was begun and is not done; the same call goes on with it.
+            NotInTimeError: The change was begun and is not done; the same call continues it.
             TransportError: A Kafka cluster does not answer.
         """
         said: dict[str, object] = {"kind": kind, "nodes": list(nodes)}
@@ -113,10 +113,10 @@ class ZoneManager:
         return self.get(zone)
 
     def leave(self, zone: str, node: str) -> Zone:
-        """Take a node out of a zone; the last one leaves it without members, and it stays.
+        """Remove a node from a zone; without its last node the zone stays, empty.
 
         Raises:
-            ConfigError, NotBegunError, NotInTimeError, TransportError: As for `create`; also where
+            ConfigError, NotBegunError, NotInTimeError, TransportError: As for `create`; also if
                 messages would be lost that wait on a link of the node there.
         """
         self._put(lambda before: zone_edits.without_nodes(before, zone, [node]))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from mesh.errors import TransportError, TransportUnavailableError
 
 SHOWN_MAX = 3
-"""Faults of one check that are listed one by one: one bad setting may be on hundreds of topics."""
+"""Faults of one check that are listed: one bad setting may be on hundreds of topics."""
 
 SEE_KAFKA = "see the checks of kafka"
 SEE_RIGHTS = "see the checks of rights"
@@ -44,11 +44,11 @@ class Check:
     """One check.
 
     Attributes:
-        description: What was looked at.
+        description: What was checked.
         result: What was found.
-        hint: What to do about what is wrong; empty if nothing is.
-        error: What is wrong; empty if nothing is.
-        note: What else was seen, for example how much waits although it moves.
+        hint: What to do about the problem; empty if there is none.
+        error: The problem; empty if there is none.
+        note: Other observations, for example how much waits although it moves.
         figures: Numbers behind it, by name.
     """
 
@@ -71,7 +71,7 @@ def judged(
     note: str = "",
     figures: Mapping[str, int] | None = None,
 ) -> Check:
-    """Return a check: well if there is no error, else with this result and hint."""
+    """Return a check: passed if there is no error, else with this result and hint."""
     return Check(
         category=category,
         description=description,

@@ -1,4 +1,4 @@
-"""Do the clocks agree? Nothing in the mesh depends on it: people who compare logs do. Spec: R15."""
+"""Do the clocks agree? The mesh does not depend on it; people who compare logs do. Spec: R15."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _skews(at: Examination, wall_ms: Callable[[], int]) -> Mapping[str, int]:
             try:
                 readers |= _at_the_end(at, kafka)
             except TransportError:
-                continue  # told by the checks of kafka
+                continue  # reported by the checks of kafka
         for _ in range(_LOOKS):
             for kafka in sorted(readers.keys() - found.keys()):
                 for record in readers[kafka].read(_LOOK_S / 10, _LIMIT):

@@ -1,4 +1,4 @@
-"""What nodes refused, or put aside for one target. Spec: R12."""
+"""What nodes refused, or quarantined for one target. Spec: R12."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LETTERS_MAX = 1_000
 """Newest dead letters of each partition that are counted."""
 
 UNREADABLE = "UNREADABLE"
-"""Stands for the reason of a dead letter that does not give its own."""
+"""Stands in for the reason of a dead letter without one."""
 
 
 def count_letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
@@ -28,7 +28,7 @@ def count_letters(at: Examination, kafka: str) -> dict[str, Counter[str]]:
 
 
 def check_letters(at: Examination, node: str, letters: Counter[str]) -> Check:
-    """Return whether a node has dead letters: what it refused, or put aside."""
+    """Return whether a node has dead letters: what it refused, or quarantined."""
     topic = at.topology.names.dead_letters(node)
     reasons = ", ".join(f"{count} {reason}" for reason, count in letters.most_common())
     return judged(

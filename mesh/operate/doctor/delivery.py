@@ -1,4 +1,4 @@
-"""Is what clients publish read, from positions that exist, or refused? Spec: R6, R12."""
+"""Is what clients publish read, from existing positions, or refused? Spec: R6, R12."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _stalled(at: Examination, node: str) -> Check:
 def _with_records(
     at: Examination, node: str, places: Sequence[TopicPartition]
 ) -> Sequence[TopicPartition]:
-    """Return those with a record to read: what waits may be a client's transaction marker."""
+    """Return those with a record to read: what waits may be just a client's transaction marker."""
     if not places:
         return ()
     moment = at.moments()[1]
@@ -116,7 +116,7 @@ def _positions(at: Examination, node: str) -> Check:
 
 
 def _stops(at: Examination, node: str) -> Check:
-    """Is anything read no further until an operator accepts what is lost? Spec: R6, DESIGN 6."""
+    """Is a source stopped until an operator accepts its loss? Spec: R6, DESIGN 6."""
     stops = [stop for _, stop in sorted(at.view.nodes[node].stops.items())]
     neighbours = {
         at.topology.names.outbox(other, node, MessageClass.GUARANTEED): other
@@ -148,7 +148,7 @@ def _stops(at: Examination, node: str) -> Check:
 
 
 def _paused(at: Examination, node: str) -> Check:
-    """Does an operator have it read nothing of a link?"""
+    """Has an operator paused a link, so that it reads nothing there?"""
     pauses = at.view.nodes[node].pauses
     paused = [
         f"the link from {key.neighbour}"
@@ -167,7 +167,7 @@ def _paused(at: Examination, node: str) -> Check:
 
 
 def _subjects(at: Examination, node: str) -> Check:
-    """Does an operator have it take nothing of some subjects?"""
+    """Has an operator paused some subjects?"""
     paused, commands = [], []
     for filter_, pause in sorted(at.view.nodes[node].subject_pauses.items()):
         paused.append(filter_ + (f" ({pause.why})" if pause.why else ""))
@@ -221,7 +221,7 @@ def _queues(at: Examination, node: str) -> Check:
 def _held(at: Examination, node: str) -> Check:
     """Are there targets that lanes leave out because they cannot be written? Spec: K20.
 
-    Progress tells of those that are owed something, the heartbeat of direct endpoints besides.
+    Progress lists those that are owed something; the heartbeat adds direct endpoints.
     """
     names, beat = at.topology.names, at.view.nodes[node].heartbeat
     told = {
@@ -246,7 +246,7 @@ def _infos(at: Examination) -> Mapping[str, TopicInfo]:
         try:
             found |= at.infos(kafka)
         except TransportError:
-            continue  # told by the checks of kafka
+            continue  # reported by the checks of kafka
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the checks look at: asked once each, however many checks need it."""
+"""What the checks look at: requested once each, however many checks need it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Examination:
     """What the checks look at.
 
     Attributes:
-        beats: Which nodes beat while we looked.
+        beats: Which nodes beat during the examination.
         pause: Lets time pass, in seconds.
         wall_ms: This machine's clock, ms since 1970; None: clocks are not compared.
         patience_s: Time between the two looks that distinguish standing still from moving.
@@ -68,7 +68,7 @@ class Examination:
         return [name for name, node in self.topology.nodes.items() if node.kafka == kafka]
 
     def topics_of(self, node: str) -> Sequence[TopicSpec]:
-        """Return the topics of a node, its endpoints among them."""
+        """Return the topics of a node, including its endpoints'."""
         return [*self.node_topics(node), *self.endpoint_topics(node)]
 
     def node_topics(self, node: str) -> Sequence[TopicSpec]:
@@ -96,11 +96,11 @@ class Examination:
         return found
 
     def servers(self, kafka: str) -> str:
-        """Return the bootstrap servers of a Kafka cluster, as commands take them."""
+        """Return the bootstrap servers of a Kafka cluster, in the form that commands take."""
         return self.topology.kafka[kafka].options.get("bootstrap.servers", "HOST:PORT")
 
     def answering(self, kafka: str) -> KafkaCluster:
-        """Return a Kafka cluster that answers: one that does not costs its time-out once.
+        """Return a Kafka cluster that answers: a silent one costs its timeout only once.
 
         Raises:
             TransportUnavailableError: No broker answers.
@@ -123,11 +123,11 @@ class Examination:
             try:
                 found[name] = self.answering(name)
             except TransportUnavailableError:
-                continue  # told by the checks of kafka
+                continue  # reported by the checks of kafka
         return found
 
     def infos(self, kafka: str) -> Mapping[str, TopicInfo]:
-        """Return the mesh topics of a Kafka cluster that exist. May raise TransportError."""
+        """Return the existing mesh topics of a Kafka cluster. May raise TransportError."""
         return self._once("infos", kafka, lambda admin, names: admin.describe(names))
 
     def settings(self, kafka: str) -> Mapping[str, Mapping[str, str]]:
@@ -135,7 +135,7 @@ class Examination:
         return self._once("settings", kafka, lambda admin, names: admin.settings(names))
 
     def copies(self, kafka: str) -> Mapping[TopicPartition, Copies]:
-        """Return how its mesh topics are kept. May raise TransportError."""
+        """Return the copies of its mesh topics. May raise TransportError."""
         return self._once("copies", kafka, lambda admin, names: admin.copies(names))
 
     def rights(self, kafka: str) -> Mapping[str, Rights]:
@@ -148,11 +148,11 @@ class Examination:
         return self._once("group rights", kafka, lambda admin, _: admin.group_rights(groups))
 
     def brokers(self, kafka: str) -> Sequence[int]:
-        """Return the numbers of its brokers that run. May raise TransportError."""
+        """Return the numbers of its running brokers. May raise TransportError."""
         return self._once("brokers", kafka, lambda admin, _: admin.brokers())
 
     def _once(self, what: str, kafka: str, ask: Callable[[Any, list[str]], _T]) -> _T:
-        """Ask once, and raise the same fault again without asking."""
+        """Ask once; raise the same error again without asking."""
         key = (what, kafka)
         if key not in self._known:
             names = [spec.name for node in self.nodes_on(kafka) for spec in self.topics_of(node)]
@@ -166,7 +166,7 @@ class Examination:
         return found
 
     def forget(self) -> None:
-        """Ask everything again from now on: something was changed."""
+        """Request everything again from now on: something was changed."""
         self._known.clear()
 
     def reports(self) -> LaneReports:
@@ -191,7 +191,7 @@ class Examination:
         return found
 
     def _moment(self) -> Moment:
-        # Positions first: an end that is read later is never below an honest position.
+        # Positions first: a later end is never below an honest position.
         positions = {node: dict(self.reports().positions(node)) for node in self.topology.nodes}
         starts: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
@@ -216,7 +216,7 @@ class Examination:
     def waiting(self, node: str, moment: Moment) -> Mapping[TopicPartition, int]:
         """Return the offsets of each ingress partition that a node has not passed.
 
-        What is left may be the marker of a client's transaction, which nobody passes.
+        The rest may be the marker of a client's transaction, which no position passes.
         """
         positions = moment.positions[node]
         count = self.topology.nodes[node].partitions
@@ -228,7 +228,7 @@ class Examination:
         }
 
     def lane_places(self, topics: Mapping[str, str]) -> Sequence[TopicPartition]:
-        """Return the partitions of topics in which the lanes of these nodes tell of themselves."""
+        """Return the partitions of topics in which these nodes' lanes report about themselves."""
         nodes = self.topology.nodes
         found = (TopicPartition.all_of(t, nodes[n].lane_partitions) for t, n in topics.items())
         return list(chain.from_iterable(found))
@@ -245,7 +245,7 @@ def _offsets(
     """Return where partitions begin, end, and end for readers; nothing if nobody answers."""
     admin, places = asked[0].admin(), asked[1]
     try:
-        # Stable offsets last: what was committed meanwhile is not taken for hidden.
+        # Stable offsets last: what was committed meanwhile does not count as hidden.
         return [ask(places) for ask in (admin.starts, admin.ends, admin.stable_ends)]
     except TransportError:
-        return [{}, {}, {}]  # told by the checks of kafka
+        return [{}, {}, {}]  # reported by the checks of kafka

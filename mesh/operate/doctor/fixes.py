@@ -1,4 +1,4 @@
-"""What `mesh doctor --fix` mends: missing topics and wrong settings, and nothing that deletes."""
+"""What `mesh doctor --fix` fixes: missing topics and wrong settings, and nothing that deletes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Fix:
     """One topic, before and after.
 
     Attributes:
-        kafka, node: Where it lives, whose it is.
-        spec: The topic as it should be; `settings` are only those to be set.
-        before: What is set now, by key; empty for a topic that does not exist.
-        is_new: Whether the topic is made.
+        kafka, node: Its Kafka cluster, and the node that owns it.
+        spec: The topic as it should be; `settings` has only those to set.
+        before: The present settings, by key; empty for a topic that does not exist.
+        is_new: Whether the topic is created.
         withheld: Why this is left to a person; empty if it is safe.
-        refusal: The broker's words if it refused; empty before it was tried.
+        refusal: The broker's error if it refused; empty before it was tried.
     """
 
     kafka: str
@@ -37,12 +37,12 @@ class Fix:
 
 
 def fixes_of(at: Examination) -> Iterator[Fix]:
-    """Yield what should be mended, whether or not it is safe; Kafka that is away is left out."""
+    """Yield what should be fixed, safe or not; Kafka clusters that are away are left out."""
     for node, declared in at.topology.nodes.items():
         try:
             found, settings = at.infos(declared.kafka), at.settings(declared.kafka)
         except TransportError:
-            continue  # told by the checks of kafka
+            continue  # reported by the checks of kafka
         for spec in at.topics_of(node):
             if spec.name in found:
                 yield from _changes(declared.kafka, node, spec, settings.get(spec.name, {}))
@@ -74,7 +74,7 @@ def _changes(kafka: str, node: str, spec: TopicSpec, found: Mapping[str, str]) -
 
 
 def _risk(key: str, spec: TopicSpec, found: Mapping[str, str]) -> str:
-    """Return why a setting is no safe change; empty if it deletes nothing."""
+    """Return why changing a setting is unsafe; empty if it deletes nothing."""
     wanted, is_set = spec.settings[key], found.get(key)
     if key in _NEVER_LESS and wanted != "-1" and (is_set == "-1" or _number(is_set) > int(wanted)):
         return "it would delete records that are kept now"
@@ -89,7 +89,7 @@ def _number(text: str | None) -> int:
 
 
 def mend(at: Examination, fixes: Sequence[Fix]) -> Iterator[Fix]:
-    """Do what is safe, and yield each fix with the broker's words if it refused."""
+    """Apply the safe fixes, and yield each with the broker's error if it refused."""
     for fix in fixes:
         refusal = ""
         admin = at.answering(fix.kafka).admin()

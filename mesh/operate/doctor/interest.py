@@ -1,4 +1,4 @@
-"""Is interest proven by everybody who must know it, and can it be read? Spec: K13, K22-K24."""
+"""Has everybody proven the interest they must know, and is it readable? Spec: K13, K22-K24."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_interest(at: Examination) -> Iterator[Check]:
     """Yield three checks per node: of its interest, its endpoints, and its subscriptions."""
     for node in at.topology.nodes:
         if at.view.is_unreachable(node):
-            continue  # told by the checks of nodes
+            continue  # reported by the checks of nodes
         seen = at.view.nodes[node]
         faults = list(_unproven(at, node))
         ack = seen.subscribed
@@ -61,7 +61,7 @@ def _alike(at: Examination, node: str) -> Iterator[str]:
 
 
 def _unproven(at: Examination, node: str) -> Iterator[str]:
-    """Yield scopes whose entries do not give their mark, or whose readers lag. Spec: K23."""
+    """Yield scopes whose entries do not match their mark, or whose readers lag. Spec: K23."""
     seen = at.view.nodes[node]
     for scope, mark in sorted(seen.marks.items()):
         offers = seen.offers.get(scope, {})
@@ -77,7 +77,7 @@ def _unproven(at: Examination, node: str) -> Iterator[str]:
 
 
 def _readable(at: Examination, kafka: str) -> Iterator[Check]:
-    """Yield whether the clients' records can be read: a node passes over those that cannot."""
+    """Yield whether the clients' records are readable: a node skips those that are not."""
     nodes = {at.topology.names.clients(node): node for node in at.nodes_on(kafka)}
     try:
         refused = _refused(at, kafka, list(nodes))

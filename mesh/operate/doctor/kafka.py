@@ -24,13 +24,13 @@ _HERE = frozenset({"", "localhost", "127.0.0.1", "[::1]"})
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A setting of brokers on which promises hang.
+    """A broker setting on which promises depend.
 
     Attributes:
         is_bad: Judges its value.
         why: What happens otherwise.
-        good: A value that is well.
-        is_about_copies: Whether it says nothing where there is one broker.
+        good: A good value.
+        is_about_copies: Whether it is meaningless with a single broker.
     """
 
     key: str
@@ -155,7 +155,7 @@ def _promises(at: Examination, name: str) -> Check:
 
 
 def _encryption(at: Examination, name: str) -> Check:
-    """Return whether others on the way could read along; on one machine nobody is."""
+    """Return whether others on the way could read along; on one machine nobody can."""
     options = at.topology.kafka[name].options
     protocol = options.get("security.protocol", "plaintext").lower()
     hosts = [one.rpartition(":")[0] for one in options.get("bootstrap.servers", "").split(",")]
@@ -176,7 +176,7 @@ def _encryption(at: Examination, name: str) -> Check:
 def _broken(
     rules: tuple[_Rule, ...], settings: Mapping[int, Mapping[str, str]]
 ) -> Mapping[str, _Rule]:
-    """Return the rules that brokers break, by what to say about it."""
+    """Return the rules that brokers break, by the text to report."""
     found: dict[tuple[_Rule, str], list[int]] = {}
     for rule in rules:
         for broker, values in settings.items():

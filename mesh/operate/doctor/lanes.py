@@ -58,7 +58,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
 
 
 def _learned(at: Examination, kafka: str) -> Mapping[str, Sequence[LearnedRecord]] | TransportError:
-    """Return what `learned` of each node of a Kafka cluster holds, or why nobody can say."""
+    """Return the content of `learned` of each node of a Kafka cluster, or why it is unknown."""
     nodes = {at.topology.names.learned(node): node for node in at.nodes_on(kafka)}
     places = [TopicPartition(topic, 0) for topic in nodes]
     found: dict[str, list[LearnedRecord]] = {node: [] for node in nodes.values()}
@@ -73,7 +73,7 @@ def _learned(at: Examination, kafka: str) -> Mapping[str, Sequence[LearnedRecord
 def _standbys(
     at: Examination, node: str, learned: Mapping[str, Sequence[LearnedRecord]] | TransportError
 ) -> Iterator[Check]:
-    """Yield whether a node's standbys have heard what its lanes go by. Spec: K16, K21."""
+    """Yield whether a node's standbys have heard everything its lanes go by. Spec: K16, K21."""
     description = f"standbys of {node} have heard what its lanes go by"
     if isinstance(learned, TransportError):
         yield unseen(Category.LANES, description, learned)
@@ -108,7 +108,7 @@ def _standbys(
 def _unheard(
     in_force: Sequence[tuple[int, InForce]], standby: Standby, at_ms: int
 ) -> Sequence[str]:
-    """Return the neighbours of whom lanes knew more well before a standby's last word."""
+    """Return the neighbours that lanes knew more about well before a standby's last report."""
     heard = {one.scope: (one.epoch, one.number) for one in standby.in_force}
     late = {
         one.scope.partition(" ")[0]: None

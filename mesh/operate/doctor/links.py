@@ -17,11 +17,11 @@ UNHEARD = (LinkWord.DOWN, LinkWord.UNKNOWN)
 """How an end may see a link that the other end has disabled."""
 
 CARRIES = (LinkWord.UP, LinkWord.FULL)
-"""How both ends see a link that is well; that it is full is told where delivery is looked at."""
+"""How both ends see a healthy link; a full one is reported by the delivery checks."""
 
 
 def check_links(at: Examination) -> Iterator[Check]:
-    """Yield one check per node, that it hears of every other by one way, and two per link.
+    """Yield one check per node, that it hears every other one by a single way, and two per link.
 
     Whether the link is up, and whether what waits on it moves.
     """
@@ -57,7 +57,7 @@ def check_links(at: Examination) -> Iterator[Check]:
             note=", ".join(disabled),
         )
         if is_away or disabled:
-            continue  # what waits there waits because operators want it so
+            continue  # operators want what waits there to wait
         pairs = [pair for pair in (link.ends, link.ends[::-1]) if pair in flows]
         yield _moving(at, str(link), [(earlier[pair], flows[pair]) for pair in pairs])
 
@@ -124,9 +124,9 @@ def _amount(flow: LinkFlow) -> str:
 
 
 def check_ways(at: Examination) -> Iterator[Check]:
-    """Yield one check per node: no address comes to it over two links, and its own over none.
+    """Yield one check per node: no address reaches it over two links, nor its own over any.
 
-    The nodes judge that themselves, from their links; this is a second opinion, from interest.
+    The nodes judge that themselves, by their links; this is a second opinion, by interest.
     """
     names = at.view.node_addresses()
     for node in at.topology.nodes:

@@ -13,7 +13,7 @@ from mesh.operate.interest.propagation import unapplied
 from mesh.operate.status import link_state
 
 CHANGE_STILL_S = 60.0
-"""A change that is at one stage for so long stands still."""
+"""A change that stays at one stage for this long is stuck."""
 
 
 def check_nodes(at: Examination) -> Iterator[Check]:
@@ -77,7 +77,7 @@ def _check_change(at: Examination) -> Iterator[Check]:
 
 
 def _behind(at: Examination, change: Change) -> Iterator[str]:
-    """Yield nodes that beat and have not done what the stage asks for."""
+    """Yield nodes that beat and have not done what the stage requires."""
     for node, seen in at.view.nodes.items():
         reported = seen.heartbeat.change if seen.heartbeat is not None else None
         if not at.beats.get(node) or reported is None:

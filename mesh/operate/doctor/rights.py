@@ -19,7 +19,7 @@ _GROUP = frozenset({"DESCRIBE", "READ"})
 def check_rights(at: Examination) -> Iterator[Check]:
     """Yield one check per node: the rights to look, or before a start those that a node needs.
 
-    No broker tells what may be done with a transactional id.
+    Brokers do not say what may be done with a transactional id.
     """
     for node in at.topology.nodes:
         wanted = _node_needs(at, node) if at.is_before_start else _look_needs(at, node)
@@ -54,11 +54,11 @@ def _lacking(
     kind: str,
     missing: dict[str, None],
 ) -> Iterator[str]:
-    """Yield what is refused or not allowed, in words; note the operations that are missing."""
+    """Yield what is refused or not allowed, in words; note the missing operations."""
     for name, operations in needs.items():
         rights = found.get(name)
         if rights is None:
-            continue  # it does not exist: told by the checks of topics
+            continue  # it does not exist: reported by the checks of topics
         lacking = sorted(operations - rights.operations) if rights.operations else []
         if rights.refusal:
             yield f"{kind}{name} on {kafka}: {rights.refusal}"
@@ -69,13 +69,13 @@ def _lacking(
 
 
 def _look_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozenset[str]]]:
-    """Return what the doctor itself does, by Kafka cluster and topic."""
+    """Return the operations of the doctor itself, by Kafka cluster and topic."""
     needs = {spec.name: _LOOK for spec in at.topics_of(node)}
     return {at.topology.nodes[node].kafka: needs}
 
 
 def _node_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozenset[str]]]:
-    """Return what a node does: all on its own topics, reading of its neighbours'. Spec: K1."""
+    """Return the operations of a node: all on its own topics, reading its neighbours'. Spec: K1."""
     needs: dict[str, dict[str, frozenset[str]]] = {
         at.topology.nodes[node].kafka: {spec.name: _OWN for spec in at.topics_of(node)}
     }
@@ -89,7 +89,7 @@ def _node_needs(at: Examination, node: str) -> Mapping[str, Mapping[str, frozens
 def _advice(
     at: Examination, node: str, topics: Mapping[str, None], groups: Mapping[str, None]
 ) -> str:
-    """Return the commands that give what is missing."""
+    """Return the commands that grant what is missing."""
     servers = at.servers(at.topology.nodes[node].kafka)
     prefix = at.topology.prefix
     command = f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal User:NAME"

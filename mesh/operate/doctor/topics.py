@@ -14,7 +14,7 @@ from mesh.transport.node_topics import made_for_other_lanes
 from mesh.transport.port import Copies, TopicInfo, TopicPartition, TopicSpec
 
 AT_LEAST = frozenset({"max.message.bytes", "delete.retention.ms"})
-"""Settings of which more harms nobody."""
+"""Settings that may safely be higher."""
 
 _NO_ID = bytes(16)
 
@@ -45,7 +45,7 @@ LOST_PROGRESS = (
 def is_lost_progress(
     at: Examination, node: str, topic: str, found: Mapping[str, TopicInfo]
 ) -> bool:
-    """Return whether a topic that is missing is the `progress` of a node that has lived."""
+    """Return whether a missing topic is the `progress` of a node that has run before."""
     names = at.topology.names
     return topic == names.progress(node) and names.control(node) in found
 
@@ -57,14 +57,14 @@ def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]
         yield fault
     missing = [spec for spec in at.node_topics(node) if spec.name not in found]
     if at.is_before_start:
-        # A node makes them itself: what counts is whether it may.
+        # A node creates them itself: what counts is whether it may.
         at.answering(kafka).admin().try_create(missing)
     else:
         for spec in missing:
             is_lost = is_lost_progress(at, node, spec.name, found)
             yield f"{spec.name} does not exist", LOST_PROGRESS if is_lost else f"start {node}"
     for spec in at.endpoint_topics(node):
-        # The doctor does not make it: only its node knows when what is written there must begin.
+        # The doctor does not create it: only its node knows where its content must begin.
         if spec.name not in found and is_subscribed(at.view, node):
             hint = f"{node} recreates it with the next message for it; what was in it is lost"
             yield f"{spec.name} does not exist", hint
@@ -88,9 +88,9 @@ def _faults(at: Examination, node: str, kafka: str) -> Iterator[tuple[str, str]]
 
 
 def _recount(at: Examination, node: str, kafka: str, spec: TopicSpec, found: int) -> str:
-    """Return what a person can do about a topic that has another number of partitions.
+    """Return what a person can do about a topic with another number of partitions.
 
-    With `progress` where lanes stood would be gone; data may always have more.
+    Recreating `progress` would lose the lanes' positions; data topics may always have more.
     """
     if spec.name == at.topology.names.progress(node):
         return "leave it: where its lanes stood is there"
@@ -106,7 +106,7 @@ def _recount(at: Examination, node: str, kafka: str, spec: TopicSpec, found: int
 
 
 def _alter(at: Examination, kafka: str, topic: str) -> str:
-    """Return the command that sets settings of a topic, as far as these."""
+    """Return the command that changes settings of a topic, except for their values."""
     return (
         f"kafka-configs.sh --bootstrap-server {at.servers(kafka)} --alter --entity-type topics "
         f"--entity-name {topic} --add-config"
@@ -116,7 +116,7 @@ def _alter(at: Examination, kafka: str, topic: str) -> str:
 def wrong_settings(
     spec: TopicSpec, found: Mapping[str, str]
 ) -> Mapping[str, tuple[str | None, str]]:
-    """Return what is set and what should be, by key, of the settings that are wrong."""
+    """Return the present and the right value of each wrong setting, by key."""
     return {
         key: (found.get(key), value)
         for key, value in spec.settings.items()

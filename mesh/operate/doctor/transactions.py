@@ -11,12 +11,12 @@ from mesh.transport.port import TopicPartition
 
 
 def check_transactions(at: Examination) -> Iterator[Check]:
-    """Yield one check per node: a partition whose last stable offset stands still is named."""
+    """Yield one check per node, which names partitions whose last stable offset does not move."""
     before, after = at.moments()
     is_long = at.patience_s * 1000 > TRANSACTION_TIMEOUT_MS
     for node in at.topology.nodes:
         if at.view.is_unreachable(node):
-            continue  # told by the checks of nodes
+            continue  # reported by the checks of nodes
         topics = {spec.name for spec in at.topics_of(node)}
         stuck: dict[TopicPartition, int] = {
             place: after.ends[place] - offset

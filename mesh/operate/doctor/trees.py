@@ -1,4 +1,4 @@
-"""Do roles work: does the tree layer speak over every link, is it understood, is a role held once?
+"""Do roles work: does the tree layer reach every link, is it understood, has a role one holder?
 
 Spec: tree_layer 2, 5.4, 12.
 """
@@ -16,7 +16,7 @@ from mesh.operate.status import link_state
 from mesh.view.role_requests import role_requests
 
 SPEAKS = (LinkWord.UP, LinkWord.FULL, LinkWord.STOPPED)
-"""States of a mesh link over which the tree layer speaks."""
+"""States of a mesh link that the tree layer uses."""
 
 
 def check_trees(at: Examination) -> Iterator[Check]:
@@ -24,7 +24,7 @@ def check_trees(at: Examination) -> Iterator[Check]:
     for node in at.topology.nodes:
         beat = at.view.nodes[node].heartbeat
         if not at.beats[node] or beat is None or beat.trees is None:
-            continue  # told by the checks of nodes, or it has no tree layer
+            continue  # reported by the checks of nodes, or it has no tree layer
         silent = [
             other
             for other in at.topology.neighbours(node)
@@ -54,7 +54,7 @@ def check_trees(at: Examination) -> Iterator[Check]:
 
 
 def _holders(at: Examination) -> Iterator[Check]:
-    """Spec: tree_layer 5.4: of one part, one holds a role alone."""
+    """Spec: tree_layer 5.4: within one part, a role held alone has one holder."""
     held: dict[tuple[str, Address], list[str]] = {}
     for node, declared in at.topology.nodes.items():
         beat = at.view.nodes[node].heartbeat

@@ -1,4 +1,4 @@
-"""What `-o json` prints, one function for each document: commands, the API and its page share it.
+"""What `-o json` prints, one function per document: commands, the API and its page share it.
 
-Keys are a contract: new ones may come, none goes. Spec: lab.md, DESIGN 9.
+Keys are a contract: new ones may be added, none is removed. Spec: lab.md, DESIGN 9.
 """

@@ -9,7 +9,7 @@ from mesh.operate.audit.latest import Audited, is_unsure
 
 
 def audit_document(found: Audited, wall_ms: int) -> dict[str, Any]:
-    """Return findings and certificates, and why the mesh is not proven well, if it is not.
+    """Return findings and certificates, and why the mesh is not proven sound, if it is not.
 
     Args:
         found: What the auditor has written.

@@ -13,13 +13,13 @@ from mesh.operate.doctor.fixes import Fix
 def doctor_document(
     checks: Sequence[Check], fixes: Sequence[Fix] | None, *, ok: bool, dry_run: bool
 ) -> dict[str, Any]:
-    """Return what was checked, by category, and what was mended where that was asked for.
+    """Return what was checked, by category, and what was fixed if that was requested.
 
     Args:
         checks: What was checked.
-        fixes: What was done about it; None unless that was asked for.
+        fixes: What was done about it; None unless that was requested.
         ok: Whether nothing failed.
-        dry_run: Whether the fixes were only to be told.
+        dry_run: Whether the fixes were only to be listed.
     """
     grouped: dict[str, list[dict[str, Any]]] = {}
     for check in checks:

@@ -26,7 +26,7 @@ def endpoints_document(
         topology: The topology in force.
         view: Of it, refreshed.
         kafka: Its Kafka clusters.
-        nodes: Whose endpoints.
+        nodes: The nodes whose endpoints are listed.
     """
     reachable = [node for node in nodes if not view.is_unreachable(node)]
     listed = side_by_side(lambda node: endpoints_of(topology, view, kafka, node), reachable)
@@ -54,7 +54,7 @@ def _endpoint(one: EndpointStanding) -> dict[str, Any]:
 
 
 def unsubscribed_document(one: Unsubscribed) -> dict[str, Any]:
-    """Return an endpoint that nobody subscribes, as scripts read it."""
+    """Return an endpoint that nobody subscribes to, as scripts read it."""
     return {
         "node": one.node,
         "endpoint": one.endpoint,

@@ -56,11 +56,11 @@ def explanation_document(explanation: Explanation, unknown: Sequence[str]) -> di
 
 
 UNSEEN = "what is wanted behind this link cannot be seen: the Kafka cluster does not answer"
-"""Stands for what would be a claim about those who cannot be asked."""
+"""Replaces a claim about nodes that cannot be queried."""
 
 
 def _not_reached(one: NotReached, unknown: Sequence[str]) -> dict[str, Any]:
-    """Return why a node is not reached; where no way leads there, the forwarding rule is why."""
+    """Return why a node is not reached; if no way leads there, by the forwarding rule."""
     is_unseen = one.reason is Reason.NO_INTEREST and one.link is not None and one.link[1] in unknown
     return {
         "node": one.node,

@@ -21,14 +21,14 @@ def interest_document(
 ) -> dict[str, Any]:
     """Return who wants what, since when: nodes' endpoints, and neighbours over their links.
 
-    `unknown` are those of them that cannot be asked; what hangs on them has no count.
+    `unknown` lists those that cannot be queried; entries that depend on them have no count.
 
     Args:
         topology: The topology in force.
-        pasts: What these nodes and their neighbours want or wanted; those unknown left out.
-        nodes: Of which nodes it is told.
-        at_ms: At which moment, ms since 1970; None for now.
-        addresses: Node by address, if addresses of nodes are told, too.
+        pasts: What these nodes and their neighbours want or wanted; unknown ones left out.
+        nodes: The nodes to report on.
+        at_ms: The moment, ms since 1970; None for now.
+        addresses: Node by address, if addresses of nodes are to be included.
     """
     listed = [
         one for name in nodes for one in _wanted_at(topology, pasts, name, addresses=addresses)
@@ -87,7 +87,7 @@ def _wanted_at(
 
 
 def _address(filter_: str, addresses: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return whose address an entry is, if it is one; null for a node that is not known."""
+    """Return the owner if an entry is an address; null for a node that is not known."""
     if addresses is None or not is_address(filter_):
         return {}
     return {"address_of": addresses.get(filter_)}
@@ -113,7 +113,7 @@ def _controls(topology: Topology, node: str) -> Iterator[dict[str, Any]]:
 def _counts(
     entries: Sequence[Mapping[str, Any]], node: str, around: Sequence[str], known: Container[str]
 ) -> dict[str, int | None]:
-    """Return how much a node's clients want, and its neighbours; None where one cannot be asked."""
+    """Return how much a node's clients and neighbours want; None if one cannot be queried."""
     by = [entry["by"] for entry in entries if entry["node"] == node]
     return {
         "own": by.count("endpoint") if node in known else None,
@@ -122,7 +122,7 @@ def _counts(
 
 
 def _words(interest: Interest) -> str:
-    """Return what it asks for: durable (guaranteed waits for it), live, static."""
+    """Return what it requests: durable (guaranteed waits for it), live, static."""
     words = [word for word in ("durable", "live", "static") if getattr(interest, word)]
     if interest.clients_offset is not None and interest.clients_offset >= 0:
         words.append(f"version {interest.clients_offset}")

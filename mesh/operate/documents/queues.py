@@ -16,7 +16,7 @@ from mesh.view.mesh_view import MeshView
 def queues_document(
     topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
 ) -> dict[str, Any]:
-    """Return every queue: policy, home, members, consumers at each of them, and what waits."""
+    """Return every queue: policy, home, members, their consumers, and what waits."""
     found = queue_statuses(topology, view, kafka)
     unknown = [node for node in topology.nodes if view.is_unreachable(node)]
     return {"ok": True, "queues": [queue_document(one) for one in found], "unknown": unknown}
@@ -27,7 +27,7 @@ def queues_document_then(
     pasts: Mapping[str, InterestAt],
     ended: Mapping[str, Sequence[HeldSubscription]],
 ) -> dict[str, Any]:
-    """Return every queue of a moment gone by, with null for what is not on record; see there."""
+    """Return every queue of a past moment, with null for what is not on record; see there."""
     found = queue_statuses_then(topology, pasts, ended)
     unknown = [node for node in topology.nodes if node not in pasts]
     never = {"consumers": None, "waiting": None}
@@ -35,7 +35,7 @@ def queues_document_then(
 
 
 def queue_document(one: QueueStatus) -> dict[str, Any]:
-    """Return one queue; sums are null where a node that may be a member cannot be asked."""
+    """Return one queue; sums are null if a node that may be a member cannot be queried."""
     members = [asdict(member) for member in one.members]
     declared = one.declared
     return {

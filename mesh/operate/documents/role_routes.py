@@ -1,7 +1,7 @@
 """What nodes know of the ways to roles as a document, read from topics alone. Spec: tree_layer 8.
 
-`mesh role route` asks the nodes, as an application; this is what they have told by themselves, a
-second or a few ago.
+`mesh role route` asks the nodes, as an application; this is what they have reported by themselves,
+up to a few seconds ago.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def role_routes_document(
     beats: Mapping[str, bool],
     kafka: Mapping[str, KafkaCluster],
 ) -> dict[str, Any]:
-    """Return every route to a role at every node, and the nodes of which they are not known.
+    """Return every route to a role at every node, and the nodes whose routes are unknown.
 
-    Of those a Kafka cluster does not answer, the node does not beat, or it tells of no routes: it
-    is of an earlier release, or has no tree layer. `link` is empty of an instance that is here;
-    `to` is the node where the links from node to node end, null where that is not known.
+    A node's routes are unknown if its Kafka cluster does not answer, it does not beat, or it
+    reports no routes: it is of an earlier release, or has no tree layer. `link` is empty for a
+    local instance; `to` is the node where the links from node to node end, null if unknown.
     """
     names = topology.names
     told: dict[str, Sequence[StandingRoutes]] = {}
@@ -55,7 +55,7 @@ def role_routes_document(
             unknown.append(node)
             continue
         for one in told[node]:
-            if one.epoch == beat.epoch:  # else a former incarnation's, of which it knows nothing
+            if one.epoch == beat.epoch:  # else a former incarnation's, unknown to this one
                 rows += _rows(node, one)
     _add_ends(rows)
     return {"ok": True, "routes": rows, "unknown": unknown}
@@ -71,7 +71,7 @@ def _rows(node: str, standing: StandingRoutes) -> Iterator[Row]:
         "has_more": told.has_more,
     }
     for one in told.routes:
-        # By the clock of the brokers; an instance that is here has no age.
+        # By the brokers' clock; a local instance has no age.
         since_ms = standing.told_ms - one.age_ms if one.link else None
         yield {**about, **route_row(one), "since_ms": since_ms}
 

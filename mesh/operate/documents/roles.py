@@ -19,10 +19,10 @@ def roles_document(
     kafka: Mapping[str, KafkaCluster],
     at_ms: int | None = None,
 ) -> dict[str, Any]:
-    """Return all requests for roles, and the nodes that could not be asked.
+    """Return all requests for roles, and the nodes that could not be queried.
 
-    Of a moment gone by (ms since 1970) those that are known to have stood then. `lease_holds` is
-    null where it may have been renewed, `colour` always: nobody noted it.
+    For a past moment (ms since 1970), return those known to have held then. `lease_holds` is
+    null if the lease may have been renewed, and `colour` always: it is not recorded.
     """
 
     def rows(node: str) -> list[dict[str, Any]] | None:
@@ -48,7 +48,7 @@ def _rows(
     requests = role_requests(cluster, topology.names.roles(node), at_ms)
     seen = view.nodes[node]
     colour = "" if seen.heartbeat is None else seen.heartbeat.colour
-    # by the clock of the brokers, which also timed the node's last word
+    # by the brokers' clock, which also timed the node's last report
     by_ms = seen.beat_ms if at_ms is None else at_ms
     for key, one in sorted(requests.items()):
         ends_ms = one.lease_ends_ms

@@ -1,4 +1,4 @@
-"""`mesh status` as a document, and what others share with it."""
+"""`mesh status` as a document, and what other documents share with it."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
     """Return the nodes that are up by the colour that their tree layer reports.
 
     Those without a colour are left out: they have nothing to lose yet. Two that exchange frames, as
-    the heartbeats of both say, are in one part although one has yet to tell of a new colour:
-    colours spread at once, and are told once a second.
+    the heartbeats of both say, are in one part even if one has yet to report a new colour: colours
+    spread at once, and are reported once a second.
     """
     return _parts(view, {node.node: colour for node in nodes if (colour := _colour(view, node))})
 
@@ -59,7 +59,7 @@ def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
 def _realms(
     topology: Topology, view: MeshView, nodes: Sequence[NodeStatus]
 ) -> Mapping[str, list[list[str]]]:
-    """Return the parts of each realm over its own links: as far as `local_realm` sends come."""
+    """Return the parts of each realm over its own links: the reach of `local_realm` sends."""
     found: dict[str, dict[str, str]] = {}
     for node in nodes:
         realm = topology.nodes[node.node].realm
@@ -159,7 +159,7 @@ def subject_pause_document(node: str, filter_: str, why: str) -> dict[str, Any]:
 
 
 def stop_document(stop: Stop) -> dict[str, Any]:
-    """Return a stop; `last` is null if nobody can know."""
+    """Return a stop; `last` is null if it cannot be known."""
     return {
         "topic": stop.topic,
         "partition": stop.partition,
@@ -171,5 +171,5 @@ def stop_document(stop: Stop) -> dict[str, Any]:
 
 
 def stopped_document(one: StoppedSource) -> dict[str, Any]:
-    """Return a stop and the node that stands still there."""
+    """Return a stop and the node that is stopped there."""
     return {"node": one.node, **stop_document(one.stop)}

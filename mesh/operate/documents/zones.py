@@ -14,8 +14,8 @@ from mesh.view.mesh_view import MeshView
 def zone_document(topology: Topology, zone: Zone) -> dict[str, Any]:
     """Return a zone.
 
-    `active` is false without links. `clusters` has the members by which a whole cluster is one
-    member of this zone.
+    `active` is false without links. `clusters` lists the members through which a whole cluster is
+    one member of this zone.
     """
     join = zone.join
     return {
@@ -46,7 +46,7 @@ def _clusters(topology: Topology, zone: Zone) -> Mapping[str, str]:
 
 
 def ends_document(view: MeshView, beats: Mapping[str, bool], link: Link) -> dict[str, Any]:
-    """Return the states of a link, as each end that is up has it in its heartbeat."""
+    """Return the states of a link, as each end that is up reports it in its heartbeat."""
     states = {
         node: link_state(view.nodes[node], link.other(node)) if beats[node] else LinkWord.UNKNOWN
         for node in link.ends

@@ -1,1 +1,1 @@
-"""Endpoints and queues: what they hold, who reads it, and whose nobody is any more."""
+"""Endpoints and queues: what they hold, who reads it, and which are left over."""

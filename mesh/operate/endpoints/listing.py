@@ -20,12 +20,12 @@ class EndpointStanding:
     """An endpoint of a node.
 
     Attributes:
-        node, endpoint: Which.
-        kind, message_class: What its subscriptions make of it: the node refuses others.
-        filters: What it is subscribed to.
-        readers: How many consumer groups have a position in its topic; None if the Kafka cluster
-            does not tell.
-        slowest: The group behind which most waits; empty without one.
+        node, endpoint: Its node, and its name.
+        kind, message_class: As its subscriptions define it: the node refuses others.
+        filters: Its subscribed filters.
+        readers: Number of consumer groups with a position in its topic; None if the Kafka cluster
+            does not say.
+        slowest: The group for which most is waiting; empty without one.
         waiting: What waits for that group; None without one, or if unknown.
     """
 

@@ -22,7 +22,7 @@ LEFT = "left"
 """Kind of a node that has left a queue with messages in it."""
 
 UNKNOWN = "unknown"
-"""Stands for the node where a message was published, if the message does not tell."""
+"""Stands in for the node where a message was published, if the message does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +31,15 @@ class QueueMember:
 
     Attributes:
         node: The node.
-        kind: home, proxy, any, every or local; `left` if nobody subscribes it there any more and
+        kind: home, proxy, any, every or local; `left` if nobody subscribes to it there any more and
             messages wait to be moved on; empty if the node offers nothing of it.
-        filters: Which subjects it is for there.
-        consumers: Clients that consume it; None if the Kafka cluster does not tell, or of then.
+        filters: The subjects that it wants there.
+        consumers: Clients that consume it; None if the Kafka cluster does not say, or for the past.
         movers: Members of its group that send its messages on; None likewise.
-        waiting: Messages that no consumer has done with; None if unknown.
+        waiting: Messages that no consumer is done with; None if unknown.
         is_counted: Whether these are messages; else they are offsets, which are more.
-        origins: Nodes at which those that were counted were published; where one was moved here,
-            the node that moved it.
+        origins: Nodes where the counted messages were published; for one that was moved here, the
+            node that moved it.
         dead_letters: Messages that its consumers gave up; None if unknown.
     """
 
@@ -60,10 +60,10 @@ class QueueStatus:
 
     Attributes:
         name: As it is declared, or as its first member has it.
-        policy: Of all of them.
+        policy: Policy of all of them.
         home: The node that has it; empty unless the policy is home, or while there is none.
         members: One per node, by name.
-        declared: What the topology says, or None.
+        declared: The topology's declaration, or None.
         unknown: Nodes that may be members, too: their Kafka cluster does not answer.
     """
 
@@ -112,14 +112,14 @@ def queue_statuses_then(
     pasts: Mapping[str, InterestAt],
     ended: Mapping[str, Sequence[HeldSubscription]],
 ) -> Sequence[QueueStatus]:
-    """Return every queue that was subscribed at a moment gone by, or is declared, by name.
+    """Return every queue that was subscribed to at a past moment, or is declared, by name.
 
-    What waited in it then, and who consumed from it, is on record nowhere.
+    What waited in it then, and who consumed it, is not on record.
 
     Args:
         topology: The topology in force.
-        pasts: What nodes wanted then; those unknown left out.
-        ended: Subscriptions of then that have ended since, by node, as far as they are on record.
+        pasts: What nodes wanted then; unknown ones left out.
+        ended: Subscriptions of that time that have ended since, by node, as far as on record.
     """
     wanted: dict[str, _Wanted] = {}
     for node in topology.nodes:
@@ -191,7 +191,7 @@ def _status(
 
 
 def _kind(wanted: _Wanted, node: str, endpoint: str, policy: QueuePolicy) -> str:
-    """Return what a node is for a queue, by what it offers; nothing unless it is shared."""
+    """Return a node's role for a queue, by what it offers; empty unless the queue is shared."""
     if not policy.is_shared:
         return policy.value
     for entry in wanted.entries:

@@ -1,4 +1,4 @@
-"""Which endpoints have no topic, although their node has read who subscribes. Spec: UM-10, K20."""
+"""Endpoints without a topic although their node has read who subscribes. Spec: UM-10, K20."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def missing_endpoints(
 ) -> Mapping[str, Sequence[EndpointStatus]]:
     """Return per node its endpoints whose topic somebody deleted.
 
-    What cannot be asked now is left out: that its Kafka does not answer is told elsewhere.
+    What cannot be queried now is left out: silent Kafka clusters are reported elsewhere.
     """
     topics: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in kafka}
     for node, declared in topology.nodes.items():
@@ -52,7 +52,7 @@ def missing_endpoints(
 def with_missing(
     nodes: Sequence[NodeStatus], missing: Mapping[str, Sequence[EndpointStatus]]
 ) -> Sequence[NodeStatus]:
-    """Return nodes as they are seen, with their endpoints that have no topic."""
+    """Return the given nodes, with their endpoints that have no topic added."""
     return [
         replace(one, endpoints_full=(*one.endpoints_full, *missing.get(one.node, ())))
         for one in nodes

@@ -1,7 +1,8 @@
-"""Endpoints that nobody subscribes any more: their topics stay until an operator deletes them.
+"""Endpoints that nobody subscribes to any more: their topics stay until an operator deletes them.
 
-What is in such a topic may still be read, so nothing deletes it by itself, and nothing is deleted
-by guess: without the right to see every consumer group it is refused. Spec: K5, DESIGN 4.4.
+What is in such a topic may still be read, so nothing deletes it automatically, and nothing is
+deleted on a guess: without the right to see every consumer group it is refused. Spec: K5,
+DESIGN 4.4.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ UNREAD = "UNREAD"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsubscribed:
-    """An endpoint that is left over.
+    """A left over endpoint.
 
     Attributes:
-        node, endpoint: Which.
-        topics: Its own, and the one of its consumers' dead letters, as far as they are there.
-        unread: What its slowest group has not read, without a group all that is there; None if
+        node, endpoint: Its node, and its name.
+        topics: Its own, and the one of its consumers' dead letters, if they exist.
+        unread: What its slowest group has not read, or without a group everything in it; None if
             that cannot be known.
         doubt: Why it cannot be known; else empty.
         readers: Groups that have a position there.
@@ -63,7 +64,7 @@ def unsubscribed_of(
         view: Of it, refreshed.
         kafka: Its Kafka clusters.
         node: Whose.
-        only: The one endpoint that is asked about; None for all.
+        only: The one endpoint in question; None for all.
 
     Raises:
         TransportError: Its Kafka cluster does not answer.
@@ -131,10 +132,10 @@ def _against(one: Unsubscribed, view: MeshView, *, allow_unread: bool) -> Iterat
 
 
 def _looked_at(home: KafkaCluster, left: Sequence[Unsubscribed]) -> Iterator[Unsubscribed]:
-    """Yield endpoints with who reads them; groups are asked once for all of them.
+    """Yield endpoints with their readers; groups are queried once for all of them.
 
     Raises:
-        TransportError: Not all groups are seen, or brokers did not answer.
+        TransportError: Not all groups are visible, or brokers did not answer.
     """
     admin = home.admin()
     groups = admin.readers([topic for one in left for topic in one.topics])

@@ -1,6 +1,6 @@
-"""How many records wait behind positions of a reader: counted, for offsets are more than records.
+"""How many records wait for a reader: counted, because there are more offsets than records.
 
-Transaction markers take offsets too, and nobody reads them.
+Transaction markers take up offsets too, and nobody reads them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 
 COUNTED_MAX = 5_000
-"""Offsets whose records are counted one by one; above, offsets are counted."""
+"""Up to this many offsets the records are counted; beyond that offsets are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Waiting:
     """What waits.
 
     Attributes:
-        count: Records, or offsets where there are too many to look at.
+        count: Records, or offsets if there are too many to look at.
         is_counted: Whether these are records.
-        by: How many there are of each kind, where somebody asked for that and they are counted.
+        by: How many there are of each kind, if that was requested and they are counted.
     """
 
     count: int = 0
@@ -36,13 +36,13 @@ def waiting_behind(
     places: Sequence[TopicPartition],
     kind_of: Callable[[Record], str] = lambda _: "",
 ) -> Waiting:
-    """Return what lies behind the positions of a reader.
+    """Return what lies after the positions of a reader.
 
     Args:
-        kafka: Where.
-        passed: The next offset to be read; the start of the log where there is none.
+        kafka: Their Kafka cluster.
+        passed: The next offset to read; the start of the log if there is none.
         places: Partitions; those that do not exist hold nothing.
-        kind_of: What to count apart.
+        kind_of: The kind by which to count separately.
 
     Raises:
         TransportError: Brokers did not answer.

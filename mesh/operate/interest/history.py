@@ -28,9 +28,9 @@ class HeldOffer:
     """One entry that a node offered at some moment.
 
     Attributes:
-        scope, filter: Where, and what it wanted.
-        interest: How; None where only its end is still on record.
-        since_ms: Since when, broker's time; None where that is older than the copy.
+        scope, filter: The scope, and what it wanted.
+        interest: Its interest; None if only its end is still on record.
+        since_ms: Since when, broker's time; None if that is older than the copy.
     """
 
     scope: Scope
@@ -60,8 +60,8 @@ class InterestAt:
 
     Attributes:
         offers: What it offered to its neighbours, by scope and filter.
-        subscriptions: Of its own clients; those that ended since then left out, of which its
-            own topics say nothing any more.
+        subscriptions: Of its own clients, without those that have ended since, about which its
+            own topics no longer say anything.
     """
 
     offers: tuple[HeldOffer, ...]
@@ -108,7 +108,7 @@ def interest_at(
     Args:
         topology: The mesh.
         cluster: The node's Kafka cluster.
-        node: Whose interest.
+        node: The node.
         at_ms: The moment, ms since 1970 by the broker's clock.
 
     Raises:
@@ -143,10 +143,10 @@ def interest_at(
 def interest_then(
     topology: Topology, view: MeshView, cluster: KafkaCluster, node: str, at_ms: int
 ) -> InterestAt:
-    """Return what a node wanted at a moment, and what a view knows beside its topics.
+    """Return what a node wanted at a moment, including what a view knows beyond its topics.
 
-    Where a lease is renewed, compaction takes away what was said first; a view that has looked on
-    since then knows it still.
+    When a lease is renewed, compaction removes the original statement; a view that has watched
+    since then still knows it.
 
     Raises:
         TransportUnavailableError: The topics cannot be read.
@@ -177,7 +177,7 @@ def interest_around(
         kafka: Its Kafka clusters.
         nodes: Which nodes.
         at_ms: The moment, ms since 1970; None for now.
-        tell: Is told of a node of which the past cannot be read; without it that is an error.
+        tell: Notified of a node whose past cannot be read; without it that is an error.
 
     Raises:
         TransportError: The past of one cannot be read.
@@ -222,7 +222,7 @@ def _take_subscription(
     if asked is None:
         return
     if since > at_ms or (before is not None and before.subscription == asked):
-        # Changed only later, or a lease was renewed: what was said before holds.
+        # It changed only later, or a lease was renewed: the earlier statement holds.
         if before is not None:
             interests[endpoint, filter_] = before
     else:

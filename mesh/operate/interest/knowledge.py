@@ -44,15 +44,15 @@ def known_then(
     ended: Mapping[str, Sequence[HeldSubscription]],
     state_of: Callable[[str], str | None],
 ) -> Mapping[str, KnownNode]:
-    """Return what was known of every node at a moment, by the topology that is in force still.
+    """Return what was known of every node at a moment, if the topology was the present one.
 
     Args:
         topology: The mesh.
         view: Of it: who nodes are.
         pasts: What they wanted then; nothing is known of those left out.
-        ended: What of that their own topics have forgotten since, as the auditor wrote it.
-        state_of: Tells the state of a node, or of a link from node to node; None where that is not
-            on record: it is taken for up.
+        ended: What their own topics have forgotten of that, as the auditor wrote it.
+        state_of: Returns the state of a node, or of a link from node to node; None if it is not on
+            record: then it is assumed to be up.
     """
     found: dict[str, KnownNode] = {}
     for node in topology.nodes:

@@ -1,4 +1,4 @@
-"""Whether every subscription is known everywhere, and if not, who lags. Spec: K24, lab.md 1."""
+"""Whether every subscription is known everywhere, else which nodes lag. Spec: K24, lab.md 1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def laggards(
         topology: The mesh.
         view: Refreshed after `wanted` was found.
         wanted: Running node -> `clients` offset that must be known.
-        epochs: Running node -> least epoch of its present run.
+        epochs: Running node -> lowest epoch of its present run.
         is_excused: Links that need not be waited for.
     """
     for node, offset in wanted.items():

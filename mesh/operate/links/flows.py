@@ -1,4 +1,4 @@
-"""What goes over each link in each direction: its state, what waits for it, and what is wanted.
+"""The traffic of each link in each direction: its state, what waits for it, and what is wanted.
 
 Spec: K22-K24, R14.
 """
@@ -23,7 +23,7 @@ from mesh.wire.frames import decode_header
 from mesh.wire.keys import PauseKey
 
 BACKLOG_FRAMES_MAX = 5_000
-"""Waiting frames of one partition that are counted one by one; above, offsets are."""
+"""Up to this many waiting frames of one partition are counted; beyond that offsets are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ class LinkFlow:
         reason: What the reader says about it.
         backlog_frames: Frames in the outboxes that the reader has not passed; None if unknown.
         backlog_messages: Messages in them; None if unknown or too many to count.
-        wanted: Filters that the reader wants of the sender, addresses of nodes apart; None if the
-            reader's Kafka cluster does not answer.
+        wanted: Filters that the reader wants from the sender, without addresses of nodes; None if
+            the reader's Kafka cluster does not answer.
     """
 
     source: str
@@ -60,7 +60,7 @@ def link_flows(
 ) -> Sequence[LinkFlow]:
     """Return the directions of every link in which messages go."""
     backlogs = outbox_backlogs(topology, view, kafka)
-    up = dict(beats)  # who waits for heartbeats does so while brokers answer
+    up = dict(beats)  # look first: waiting for heartbeats overlaps with asking brokers
     return [
         _flow(topology, view, up, backlogs, source, target, topology.zone_over(link, source))
         for link in topology.links
@@ -83,7 +83,7 @@ def _flow(
     known = [one for one in found if one is not None]
     counted = [one.messages for one in known if one.messages is not None]
     links = reader.heartbeat.links if reader.heartbeat is not None else ()
-    # A node says of its own outbox that it is full, and of its neighbour's what it reads of it.
+    # A node reports that its own outbox is full, and what it reads of its neighbour's.
     reasons = [
         one.reason for one in links if one.neighbour == source and one.state != LinkWord.FULL
     ]
@@ -147,7 +147,7 @@ def wanted_over(
     Args:
         view: The mesh.
         wanting: The node that wants.
-        of: The neighbour that it wants it of.
+        of: The neighbour from which it wants it.
         zone: The zone of their link.
         addresses: Whether the addresses of nodes are among it. Spec: K26.
     """
@@ -181,7 +181,7 @@ def outbox_backlogs(
         try:
             return _backlogs(topology, view, name, kafka[name])
         except TransportError:
-            return {}  # told as unknown
+            return {}  # reported as unknown
 
     found: dict[str, Backlog] = {}
     for one in side_by_side(ask, [name for name in kafka if name not in view.unreachable]):
@@ -213,7 +213,7 @@ def _backlogs(
             backlogs[place.topic].messages = None
         elif end > position:
             behind[place] = position
-    # Real records are counted: what lies at the end of an outbox may be a transaction marker.
+    # Count actual records: the end of an outbox may be a transaction marker.
     for record in read_range(cluster, behind, ends):
         backlog = backlogs[record.topic()]
         backlog.frames += 1
@@ -227,9 +227,9 @@ def _positions_read(
     told: Mapping[TopicPartition, OutboxPosition],
     ends: Mapping[TopicPartition, int],
 ) -> Mapping[TopicPartition, int]:
-    """Return up to where outboxes are read; what was said of a former topic does not count.
+    """Return how far outboxes are read; reports about a former topic do not count.
 
-    Ids are asked for only where something may wait: a position at the very end is of this topic.
+    Ids are requested only where something may wait: a position at the very end is of this topic.
     """
     read = {place: max(0, one.read) for place, one in told.items() if place in ends}
     unsure = {place.topic: None for place, position in read.items() if position != ends[place]}

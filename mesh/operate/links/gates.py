@@ -10,7 +10,7 @@ from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
 
 SHUT = (str(Gate.PROBING), str(Gate.REFUSED))
-"""States of a link that is no part of the mesh just now."""
+"""States of a link that is not part of the mesh just now."""
 
 REMEDY = (
     "take one link of the loop out of the topology of both its ends, or give them one topology; "

@@ -16,7 +16,7 @@ from mesh.wire.keys import PauseKey, SubjectPauseKey, pause_key, subject_pause_k
 def keys_of(
     one: str, other: str, *, source: str | None = None, partition: int | None = None
 ) -> Sequence[PauseKey]:
-    """Return what stands for a link, in both directions or away from `source` only."""
+    """Return the keys for a link, in both directions or away from `source` only."""
     ways = ((one, other), (other, one))
     return [PauseKey(reader, at, partition) for reader, at in ways if source in (None, at)]
 
@@ -37,10 +37,10 @@ def write_pauses(
     keys: Sequence[PauseKey],
     pause: Pause | None,
 ) -> None:
-    """Pause these, or with None end their pauses; each reader is told on its own Kafka cluster.
+    """Pause these, or with None end their pauses; write to each reader's own Kafka cluster.
 
     Raises:
-        TransportError: Kafka did not take it.
+        TransportError: Kafka did not accept it.
     """
     value = None if pause is None else encode_pause(pause)
     for key in keys:
@@ -53,10 +53,10 @@ def write_subject_pause(
     key: SubjectPauseKey,
     pause: Pause | None,
 ) -> None:
-    """Let a node take nothing under a filter, or with None end that.
+    """Have a node take nothing under a filter, or with None end that.
 
     Raises:
-        TransportError: Kafka did not take it.
+        TransportError: Kafka did not accept it.
     """
     value = None if pause is None else encode_pause(pause)
     write_operator_record(topology, kafka, key.node, subject_pause_key(key), value)

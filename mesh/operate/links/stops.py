@@ -19,7 +19,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, order=True)
 class StoppedSource:
-    """A stop, and the node that stands still there."""
+    """A stop, and the node that is stopped there."""
 
     node: str
     stop: Stop
@@ -70,10 +70,10 @@ def stops_at_ingress(topology: Topology, view: MeshView, node: str) -> Sequence[
 def accept(
     topology: Topology, kafka: Mapping[str, KafkaCluster], stopped: Sequence[StoppedSource]
 ) -> None:
-    """Write that these losses are accepted: exactly these, should they have grown meanwhile.
+    """Write that these losses are accepted: exactly these, even if they have grown meanwhile.
 
     Raises:
-        TransportError: Kafka did not take it.
+        TransportError: Kafka did not accept it.
     """
     _write(topology, kafka, stopped, is_open=True)
 
@@ -102,7 +102,7 @@ def wait_resumed(
     pause: Callable[[float], None],
     limit_s: float,
 ) -> Sequence[StoppedSource]:
-    """Wait until these read on; return those that do not. The consent ends with the waiting."""
+    """Wait until these read on; return those that do not. The consent ends with the wait."""
     deadline = now_ms() + int(limit_s * 1000)
     while True:
         view.refresh()

@@ -1,4 +1,4 @@
-"""What crosses links, reaches endpoints and does not leave, and how fast: from the ledgers.
+"""What crosses links, reaches endpoints or does not leave, and how fast: from the ledgers.
 
 Each batch of a lane leaves one small record, so this costs a hundredth of reading the messages.
 Spec: kafka.md 1 (`ledger`).
@@ -20,19 +20,19 @@ from mesh.view.tail import Tail
 from mesh.wire.state import decode_ledger
 
 WINDOW_S = 5.0
-"""Rates are means over so long: lanes commit in batches, and a batch is no burst."""
+"""Rates are averages over this time: lanes commit in batches, and a batch is no burst."""
 
 SECONDS_KEPT = 60
 """Rates of the last minute, one a second, for small pictures."""
 
 BACK_MAX = 20_000
-"""Batches of each lane that are read again at the start: half an hour of a busy lane."""
+"""Batches of each lane that are read back at the start: half an hour of a busy lane."""
 
 BATCH_MAX = 1 << 40
-"""Messages of one batch are fewer: who writes of more, or of less than none, is no lane."""
+"""Upper limit for one batch: a record with more messages, or fewer than none, is no lane's."""
 
 SLICE_MAX = 2_000
-"""Earlier batches that are taken in at once: a twentieth of a core at one slice a second."""
+"""Earlier batches that are taken at once: a twentieth of a core at one slice a second."""
 
 
 @dataclass(slots=True)
@@ -42,9 +42,9 @@ class Flow:
     Attributes:
         guaranteed, direct: By the minute.
         per_s: Rates of the last minute, newest last: (guaranteed, direct).
-        counts: All that were counted, by class.
-        frames: Of a link: how many frames carried them.
-        read: Of a link: how many its reader has taken.
+        counts: All counted messages, by class.
+        frames: For a link: how many frames carried them.
+        read: For a link: how many its reader has taken.
     """
 
     guaranteed: Minutes = field(default_factory=Minutes)
@@ -69,8 +69,8 @@ class Flow:
 
         Args:
             now_s: The moment.
-            before_s: When the tick before was; None: there was none, and since when it was counted
-                nobody knows.
+            before_s: When the previous tick was; None if there was none, so that it is unknown
+                since when messages were counted.
         """
         if not self._window:
             self._window.append((now_s if before_s is None else before_s, 0, 0))
@@ -128,7 +128,7 @@ class Traffic:
         self.extend(topology, kafka)
 
     def extend(self, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
-        """Follow the nodes of this topology too; what was counted stays."""
+        """Follow the nodes of this topology too; counts are kept."""
         names = topology.names
         for node, declared in topology.nodes.items():
             tail = self._tails.get(declared.kafka)
@@ -144,11 +144,11 @@ class Traffic:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that is to be read of the past has been."""
+        """Whether everything to be read of the past has been read."""
         return all(tail.is_filled for tail in self._tails.values())
 
     def look(self, *, looks_for_new: bool) -> None:
-        """Take what has come, and a slice of the past.
+        """Take what has arrived, and a slice of the past.
 
         Args:
             looks_for_new: Whether brokers are asked for ledgers that did not exist yet.
@@ -166,7 +166,7 @@ class Traffic:
 
     @property
     def in_flight(self) -> int:
-        """Messages that were sent over links and are not read there yet, of those counted."""
+        """Counted messages that were sent over links and have not been read there yet."""
         return sum(flow.total - flow.read for flow in self.links.values())
 
     def tick(self, now_s: float) -> None:
@@ -181,7 +181,7 @@ class Traffic:
             try:
                 ledger = decode_ledger(record.value() or b"")
             except ProtocolError:
-                continue  # a newer version of the wire: the auditor says so
+                continue  # a newer version of the wire: the auditor reports it
             at_ms = record.timestamp()[1]
             place = place_of(record)
             self._oldest_ms[place] = min(at_ms, self._oldest_ms.get(place, at_ms))
@@ -211,7 +211,7 @@ class Traffic:
 
     @property
     def since_ms(self) -> int | None:
-        """From when on everything is counted, by brokers' clocks; None before anything was."""
+        """Since when everything is counted, by brokers' clocks; None before anything was."""
         if not self.is_whole:
             return self._first_new_ms
         cut = [place for tail in self._tails.values() for place in tail.cut]
@@ -219,7 +219,7 @@ class Traffic:
         return max(begun) if begun else min(self._oldest_ms.values(), default=None)
 
     def is_on_record(self, at_ms: int) -> bool:
-        """Return whether the minute of a moment was counted whole."""
+        """Return whether the minute of a moment was counted completely."""
         since = self.since_ms
         return since is not None and at_ms // MINUTE_MS > since // MINUTE_MS
 

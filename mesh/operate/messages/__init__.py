@@ -1,1 +1,1 @@
-"""Single messages: where one went, and which nobody will deliver."""
+"""Single messages: where one went, and those that nobody will deliver."""

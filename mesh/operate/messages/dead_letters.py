@@ -21,10 +21,10 @@ class Letter:
     """One dead letter.
 
     Attributes:
-        place, offset: Where it lies.
+        place, offset: Its position.
         written_ms: When it was written, by the broker's clock.
-        subject: Of the record, as far as it had exactly one; else empty.
-        header: What its header says, or None if nobody can read that.
+        subject: Subject of the record, if it had exactly one; else empty.
+        header: The content of its header, or None if that is unreadable.
         kept: Bytes of key, value and headers that are kept.
     """
 
@@ -54,12 +54,12 @@ def read_letters(
 ) -> Iterator[Letter]:
     """Yield the newest dead letters of a node, at most so many offsets of each partition.
 
-    Of a moment gone by those that were written by then and are still there: they stay for a week.
+    For a past moment, yield those written by then that still exist: they stay for a week.
 
     Args:
         topology: The mesh.
         kafka: Kafka cluster of the node.
-        node: Whose.
+        node: The node.
         most: Offsets of each partition.
         queue: What consumers of this queue gave up, instead of what the node refused.
         at_ms: The moment, ms since 1970 by the broker's clock; None is now.
@@ -86,7 +86,7 @@ def check_queue(topology: Topology, kafka: KafkaCluster, node: str, queue: str, 
     """Refuse the name of a queue that a node does not have, and never had.
 
     Raises:
-        ConfigError: It has no topic of it.
+        ConfigError: The node has no topic for it.
         TransportError: Its Kafka cluster does not answer.
     """
     names = topology.names
@@ -112,7 +112,7 @@ def _letter(record: Record) -> Letter:
 
 
 def header_of(record: Record) -> DeadLetter | None:
-    """Return what the last header of a dead letter says, or None if nobody can read that."""
+    """Return the content of the last header of a dead letter, or None if that is unreadable."""
     *_, (name, content) = headers_of(record) or [("", None)]
     try:
         return decode_dead_letter(content or b"") if name == MESH_HEADER else None

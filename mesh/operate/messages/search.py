@@ -1,7 +1,7 @@
 """One message looked for among the records of outboxes and endpoints. Spec: K9, K11.
 
 Messages of one source come in order, so a later one of the same source ends the search in a
-partition, but for copies that come a little later.
+partition, except for copies that come a little later.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from mesh.wire.frames import decode_header, decode_value
 from mesh.wire.varint import zigzag
 
 BEHIND_MAX = 1_000
-"""Deliveries to an endpoint that are looked at behind the first later message."""
+"""Deliveries to an endpoint that are examined after the first later message."""
 
 FRAMES_BEHIND_MAX = 100
-"""As many frames of an outbox: each has up to a megabyte."""
+"""Frames of an outbox, likewise: each has up to a megabyte."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Search:
     Attributes:
         identity: The message.
         passed: Topics (one partition of each is read) where a later message was seen, and how many
-            records since then.
+            records have come since.
         early: Topics where an earlier one was seen, so that the search began early enough.
     """
 
@@ -51,7 +51,7 @@ class Search:
     def frame(self, record: Record) -> FrameHeader | None:
         """Return the header of a record of an outbox if the message is in it."""
         key = record.key() or b""
-        # Most are of other sources: telling that costs less than reading them.
+        # Most are of other sources: recognising that is cheaper than reading them.
         if self._topic_id not in key:
             return None
         try:
@@ -77,7 +77,7 @@ class Search:
         said = (headers[-1][1] if headers else None) or b""
         if self._topic_id not in said:
             return None
-        # What only tells that the message is passed needs no reading where that is known.
+        # A record that only shows that the message has passed need not be read if that is known.
         if self._offset not in said and record.topic() in self.passed:
             return None
         try:
@@ -94,7 +94,7 @@ class Search:
         return message if found == self.identity else None
 
     def is_over(self, record: Record, behind_max: int) -> bool:
-        """Return whether nothing is to be expected any more behind a record of its partition."""
+        """Return whether nothing more can be expected after a record of its partition."""
         count = self.passed.get(topic := record.topic())
         if count is None:
             return False

@@ -1,4 +1,4 @@
-"""What a message left at the nodes that it came to: frames on their outboxes, and deliveries."""
+"""What a message left at the nodes that it reached: frames on their outboxes, and deliveries."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class FrameSeen:
     """A frame on an outbox that carries the message.
 
     Attributes:
-        first, last: Stretch of ingress offsets that the frame speaks for.
+        first, last: Range of ingress offsets that the frame covers.
         messages: Messages in it.
         appended_ms: The broker's time of the record.
-        eras: By which topology its messages were taken, per domain. Spec: K10.
+        eras: The topologies under which its messages were taken, per domain. Spec: K10.
     """
 
     source: str
@@ -59,9 +59,9 @@ class DeliverySeen:
     """A delivery of the message.
 
     Attributes:
-        committed_ms: When the batch was written that it is of, by the broker's clock: the record
-            itself has its publisher's time. None if the ledger does not tell it any more, or of
-            several records which of them it was.
+        committed_ms: When its batch was written, by the broker's clock: the record itself has its
+            publisher's time. None if the ledger no longer says, or which of several records it was
+            is unknown.
     """
 
     node: str
@@ -74,7 +74,7 @@ class DeliverySeen:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A node that the message came to, in which record, and when: None if nobody can know."""
+    """A node that the message reached, in which record, and when: None if that cannot be known."""
 
     node: str
     source: TopicPartition
@@ -84,16 +84,16 @@ class Arrival:
 
 @dataclass(slots=True)
 class Step:
-    """What one node made of the message, and where in its topics that is looked for.
+    """What one node made of the message, and where in its topics to look for that.
 
     Attributes:
-        at: The node, and in which record the message came.
-        ledger: Where the node notes what its batches read and wrote.
-        endpoints, outboxes: Partitions that may hold something of it, with whom they are for.
+        at: The node, and the record in which the message came.
+        ledger: Where the node records what its batches read and wrote.
+        endpoints, outboxes: Partitions that may hold something of it, and their recipients.
         ends: How far these can be read.
-        begins, until: Between which offsets they are.
+        begins, until: The offsets between which to look.
         frames, deliveries: What was found.
-        unseen: Partitions that may hold more in records that were not looked at.
+        unseen: Partitions that may hold more in records that were not examined.
     """
 
     at: Arrival
@@ -120,7 +120,7 @@ class Step:
 
     def take(self, record: Record, search: Search) -> None:
         """Note a record of one of its partitions if it carries the message."""
-        # One partition of each topic is read, and names compare sooner than places.
+        # One partition of each topic is read, and comparing names is faster than places.
         node = self.at.node
         if record.topic() == self.ledger.topic:
             self._take_account(record)
@@ -134,7 +134,7 @@ class Step:
 
     @property
     def is_accounted(self) -> bool:
-        """Whether the batch is known that took the message."""
+        """Whether the batch that took the message is known."""
         return self._committed_ms is not None
 
     def _take_account(self, record: Record) -> None:
@@ -161,7 +161,7 @@ class Step:
                 self.deliveries[number] = replace(one, committed_ms=told.get(one.endpoint))
 
     def end(self, search: Search) -> None:
-        """Put in order what was found, for partitions are read side by side."""
+        """Sort what was found, because partitions are read in parallel."""
         order = {place: number for number, place in enumerate(self.places)}
         self.deliveries.sort(key=lambda one: (order[one.place], one.offset))
         self.frames.sort(key=lambda one: (order[one.place], one.offset))

@@ -22,10 +22,10 @@ from mesh.view.lane_reports import read_report
 from mesh.view.messages import MessageIdentity
 
 AT_ONCE = 8
-"""How many requests and readings of one trace are under way at a time."""
+"""How many requests and reads of one trace are under way at a time."""
 
 DIGITS_MAX, NUMBER_MAX = 19, (1 << 63) - 1
-"""Of a partition, generation or offset: what Kafka counts with."""
+"""Limits of a partition, generation or offset: Kafka's number range."""
 
 FORMS = "write TOPIC/PARTITION/OFFSET of the ingress record, or the id that `mesh subscribe` prints"
 
@@ -40,16 +40,16 @@ class Trace:
         size: Bytes of its payload; None if the record is gone or it is a tombstone.
         created_ms: The publisher's time; None if the record is gone.
         is_there: Whether the ingress record is still there.
-        is_routed: Whether the origin node has passed it; None where that is asked of a moment in
-            the past, of which nobody knows.
+        is_routed: Whether the origin node has passed it; None for a moment in the past, for which
+            that is unknown.
         end: Offset that the next message of its ingress partition gets.
         frames: On outboxes, in the order of the walk.
         deliveries: To endpoints that have a topic.
         letter: Why it was refused, or None.
         letter_ms: When that was written, by the broker's clock.
-        unseen: Partitions that may hold more in records that were not looked at.
-        unknown: Nodes that it came to, of whose topics nothing is known: their Kafka cluster does
-            not answer.
+        unseen: Partitions that may hold more in records that were not examined.
+        unknown: Nodes that it reached and whose topics are unknown: their Kafka cluster does not
+            answer.
     """
 
     ingress: Ingress
@@ -68,7 +68,7 @@ class Trace:
 
     @property
     def came_of_it(self) -> bool:
-        """Whether a frame or a delivery was made of it."""
+        """Whether any frame or delivery was made of it."""
         return bool(self.frames or self.deliveries)
 
     @property
@@ -82,7 +82,7 @@ class Tracer:
     """Follows messages of one mesh.
 
     Attributes:
-        last: So many of the newest records of each partition are looked at; None: those among
+        last: How many of the newest records of each partition are examined; None: those among
             which the message can be.
     """
 
@@ -94,7 +94,7 @@ class Tracer:
         """Return where a message entered the mesh.
 
         Raises:
-            ConfigError: The text is no identity, or of no topic of this mesh.
+            ConfigError: The text is not an identity, or not of a topic of this mesh.
         """
         topic, numbers = parts_of_id(text)
         place = self._ingress_of(topic)
@@ -112,7 +112,7 @@ class Tracer:
         """Return (node, topic, topic id, class) for a topic's name or id.
 
         Raises:
-            TransportError: It is not known, and one of those that could know it does not answer.
+            TransportError: It is unknown, and a Kafka cluster that might know it does not answer.
         """
         known = {
             self.topology.names.ingress(node, one): (node, one)
@@ -127,7 +127,7 @@ class Tracer:
             try:
                 found = self.kafka[kafka].admin().describe(listed)
             except TransportError as error:
-                silent = error  # another one may have it
+                silent = error  # another Kafka cluster may have it
                 continue
             for name, info in found.items():
                 if topic in (name, info.topic_id.hex()):
@@ -140,7 +140,7 @@ class Tracer:
     def trace(self, ingress: Ingress) -> Trace:
         """Follow a message from its ingress to every endpoint.
 
-        What Kafka clusters on the way hold that do not answer is left out, and its nodes named.
+        Kafka clusters on the way that do not answer are left out, and their nodes named.
 
         Raises:
             TransportError: The Kafka cluster where it entered does not answer.
@@ -149,7 +149,7 @@ class Tracer:
         self._read_ingress(trace)
         with ThreadPoolExecutor(AT_ONCE, "trace") as pool:
             has_earlier = self._follow(trace, self.last, pool)
-            # What came of it was written together with how far its source is routed.
+            # Its copies were written together with the position of its source.
             trace.is_routed = trace.came_of_it or self._is_routed(ingress)
             is_lost = trace.is_routed and not trace.came_of_it
             if is_lost and self.last is None and not has_earlier:
@@ -202,7 +202,7 @@ class Tracer:
                     trace.subject = (content or b"").decode(errors="replace")
 
     def _is_routed(self, ingress: Ingress) -> bool:
-        """Return whether the origin node has passed it, as its progress topic says."""
+        """Return whether the origin node has passed it, according to its progress topic."""
         positions = read_report(self.topology, self.kafka, ingress.node).positions
         return positions.get(ingress.place, -1) > ingress.identity.offset
 
@@ -224,7 +224,7 @@ def parts_of_id(text: str, where: str = "ID") -> tuple[str, tuple[int, int, int]
     """Return topic, and (partition, generation, offset), of a message's id as text.
 
     Args:
-        text: With the generation, which is 0 without.
+        text: The id; a missing generation means 0.
         where: What it was given as, for problems.
 
     Raises:

@@ -1,6 +1,6 @@
-"""A trace as of a moment gone by: what of it was written by then.
+"""A trace as of a past moment: what of it was written by then.
 
-Topics keep what they are given: what is found of a message now was there from when it was written.
+Topics keep what they are given: what is found of a message now was there since it was written.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from mesh.operate.messages.trace import Trace
 def trace_as_of(found: Trace, at_ms: int) -> Trace:
     """Return what was there of a message at a moment.
 
-    When it was published is told by its publisher's clock, all else by the brokers'. A delivery of
-    which nobody knows when it was written stays if it can have been there: not if every frame that
-    can have brought it is younger.
+    The publishing time is by its publisher's clock, all else by the brokers'. A delivery with an
+    unknown time stays if it can have been there: not if every frame that can have brought it is
+    younger.
 
     Args:
         found: All that is there now.
@@ -34,7 +34,7 @@ def trace_as_of(found: Trace, at_ms: int) -> Trace:
     )
     came = bool(frames) or any(one.committed_ms is not None for one in deliveries)
     if found.is_routed and not came:
-        # What came of it was written together with that; of what nothing came of nobody knows when.
+        # Its copies were written together with that; without any the time is unknown.
         is_open = bool(deliveries) or not found.came_of_it
         then.is_routed = None if is_open and then.is_there else False
     return then

@@ -1,10 +1,10 @@
-"""The way of one message, looked for in the topics of the nodes that it came to. Spec: K3, K9.
+"""The way of one message, searched for in the topics of the nodes that it reached. Spec: K3, K9.
 
 Partition i of a source goes to partition i mod P of every target, so one partition per topic is
-read. Where in it is found by time: a delivery has the time of its message, and a frame is written
-after the message, or after the frame that brought it.
+read. Where to look in it is found by time: a delivery has the time of its message, and a frame is
+written after the message, or after the frame that brought it.
 
-Nodes that are equally many links away are asked at once, each Kafka cluster by few requests and one
+Nodes at the same distance are queried at once, each Kafka cluster with few requests and one
 reader: each of these waits for its turn where others keep the cores busy.
 """
 
@@ -24,19 +24,19 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 
 SCANNED_MAX = 100_000
-"""Newest records that may be looked at in each outbox and endpoint."""
+"""Newest records that may be examined in each outbox and endpoint."""
 
 SHORT_MAX = 20_000
-"""Records that are looked at from where the message can be."""
+"""Records that are examined from where the message can be."""
 
 BATCHES_MAX = 2_000
-"""Batches of a lane among which the one is looked for that took the message: some minutes."""
+"""Batches of a lane that are searched for the one that took the message: some minutes."""
 
 CLOCKS_MS = 60_000
 """How far the clocks of a publisher and of two Kafka clusters may be apart."""
 
 NEAR_MS = 1_000
-"""How far apart they nearly always are at most; where nothing is found, the rest is read too."""
+"""How far apart they nearly always are at most; if nothing is found, the rest is read too."""
 
 
 _Offsets = Mapping[TopicPartition, int]
@@ -44,16 +44,16 @@ _Offsets = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class Way:
-    """Asks the nodes of one way.
+    """Queries the nodes of one way.
 
     Attributes:
         topology, kafka: The mesh.
         ingress: Where the message entered.
-        created_ms: Its publisher's time; None if nobody knows.
-        last: So many of the newest records of each partition are looked at; None: those among
+        created_ms: Its publisher's time; None if unknown.
+        last: How many of the newest records of each partition are examined; None: those among
             which it can be by time.
-        pool: Asks side by side.
-        search: What was seen so far; those who read share it, each in partitions of its own.
+        pool: Runs queries in parallel.
+        search: What was seen so far; readers share it, each for partitions of its own.
     """
 
     topology: Topology
@@ -69,7 +69,7 @@ class Way:
         self.search = Search(self.ingress.identity)
 
     def steps(self, edge: Sequence[Arrival]) -> Mapping[Arrival, Step | TransportUnavailableError]:
-        """Return what nodes made of the message, or why their Kafka cluster does not say it."""
+        """Return what nodes made of the message, or why their Kafka cluster does not answer."""
         by_kafka: dict[str, list[Arrival]] = {}
         for at in edge:
             by_kafka.setdefault(self.topology.nodes[at.node].kafka, []).append(at)
@@ -100,7 +100,7 @@ class Way:
         names, declared = self.topology.names, self.topology.nodes[at.node]
         partition, message_class = at.source.partition, self.ingress.message_class
         partition %= declared.partitions
-        # Also of endpoints that nobody subscribes any more: what came to them is still there.
+        # Include endpoints that nobody subscribes to any more: what they received is still there.
         beginning = names.endpoint(at.node, "")
         endpoints = {
             TopicPartition(topic, partition): topic[len(beginning) :]
@@ -118,7 +118,7 @@ class Way:
     def _ask(
         self, name: str, steps: Sequence[Step]
     ) -> tuple[Future[_Offsets], list[Future[_Offsets]]]:
-        """Ask a Kafka cluster how far partitions go, and from where on to look."""
+        """Ask a Kafka cluster how far partitions go, and from where to look."""
         admin, places = self.kafka[name].admin(), [at for step in steps for at in step.places]
         ends = self.pool.submit(admin.stable_ends, places)
         if self.last is not None or self.created_ms is None:
@@ -131,12 +131,12 @@ class Way:
         return ends, [self.pool.submit(admin.since, of, ms) for ms, of in moments.items()]
 
     def _came_ms(self, step: Step) -> int:
-        """Return when a message came to a node, of whole seconds: one request asks for many."""
+        """Return when a message reached a node, in whole seconds: one request covers many."""
         came_ms = (self.created_ms if step.at.ms is None else step.at.ms) or 0
         return came_ms // NEAR_MS * NEAR_MS
 
     def _locate(self, steps: Sequence[Step], ends: _Offsets, found: Sequence[_Offsets]) -> None:
-        """Note of each step between which offsets it is to be read."""
+        """Note for each step the offsets between which to read."""
         first = {place: offset for one in found for place, offset in one.items()}
         by_time = self.last is None and self.created_ms is not None
         count = SHORT_MAX if by_time else self.last or SCANNED_MAX
@@ -171,7 +171,7 @@ class Way:
             step.end(self.search)
 
     def _read_earlier(self, name: str, steps: Sequence[Step]) -> None:
-        """Read outboxes from before where nothing earlier of the source was found there."""
+        """Read outboxes further back if nothing earlier of the source was found there."""
         asked: dict[TopicPartition, Step] = {}
         moments: dict[int, list[TopicPartition]] = {}
         for step in steps:

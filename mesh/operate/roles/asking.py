@@ -1,6 +1,6 @@
 """What nodes know of roles: each is asked as an application would ask it. Spec: tree_layer 6.8, 8.
 
-They are asked side by side: of those that are down, each costs as long as is waited for one.
+They are asked in parallel: all that are down cost no more time than one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mesh.operate.questions import side_by_side
 from mesh.transport.port import KafkaCluster
 
 APP = "cli"
-"""The application that commands run as; two at a time are one, and tell their calls apart."""
+"""The application that commands run as; two at once are one, and can distinguish their calls."""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleAsking:
-    """Who asks the nodes of a mesh.
+    """Asks the nodes of a mesh.
 
     Attributes:
         topology: The mesh.
@@ -49,7 +49,7 @@ class RoleAsking:
         )
 
     def open_everywhere(self, left: ExitStack, timeout_s: float) -> Mapping[str, Roles]:
-        """Return the application at each node that answers in time; `left` has them leave."""
+        """Return the application at each node that answers in time; `left` makes them leave."""
 
         def opened(node: str) -> Roles | None:
             asking = self.application(node)
@@ -68,7 +68,7 @@ class RoleAsking:
     def routes(self, tree: str, role: str, timeout_s: float) -> Sequence[Row]:
         """Return what every node knows of the ways to a role.
 
-        `certain` is None of a node that does not answer in time, and the rest is empty.
+        For a node that does not answer in time `certain` is None, and the rest is empty.
         """
         return side_by_side(
             lambda node: self._routes_at(node, tree, role, timeout_s), self.topology.nodes

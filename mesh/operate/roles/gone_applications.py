@@ -1,8 +1,8 @@
-"""Topics of applications with roles that are gone: nodes make them, and have no right to delete.
+"""Topics of gone applications with roles: nodes create them, and have no right to delete.
 
-An application is gone when neither a lease nor a request of it stands on `roles`, and nothing is in
-its topic any more: what it is told stays there for ten minutes, its end too. If it comes back its
-node recreates the topic. Spec: kafka.md 1; tree_layer 13.
+An application is gone when `roles` has neither a lease nor a request of it, and its topic is empty:
+its records stay there for ten minutes, including its end. If it comes back its node recreates the
+topic. Spec: kafka.md 1; tree_layer 13.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mesh.wire.tree_apps import decode_roles
 
 @dataclass(frozen=True, slots=True)
 class GoneApplication:
-    """One whose topic is left over.
+    """A gone application whose topic is left.
 
     Attributes:
-        node, app: Whose it was, and its name.
-        topic: What is left.
+        node, app: Its node, and its name.
+        topic: The topic that is left.
     """
 
     node: str
@@ -53,13 +53,13 @@ def gone_applications(
 
 
 def _standing(topic: str, kafka: KafkaCluster) -> Mapping[str, None]:
-    """Return the applications of which something stands on `roles`: a node takes it back itself."""
+    """Return the applications that still have records on `roles`: a node removes them itself."""
     standing: dict[RoleKey | str, str] = {}
     for record in read_logs(kafka, [TopicPartition(topic, 0)], name="roles"):
         try:
             said = decode_roles(record.key(), record.value())
         except ProtocolError:
-            continue  # the node itself counts and logs what it cannot read
+            continue  # the node itself counts and logs what is unreadable
         match said:
             case LeaseSaid(app, lease_ms):
                 key: RoleKey | str = app

@@ -1,4 +1,4 @@
-"""The way of one send, seen by an application that watches at every node. Spec: tree_layer 6.8."""
+"""The way of one send, seen by an application that watches every node. Spec: tree_layer 6.8."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Sighting:
     """A message, or a reply to it, at one node.
 
     Attributes:
-        node: Where.
+        node: The node.
         came_from: The neighbour, or "" for the node itself.
         what: `message`, or the kind of the reply.
         hops: Links that the message had crossed.
         has_role: The role is hosted there.
-        is_last: Of a reply: nothing comes behind it, as far as the node goes.
+        is_last: For a reply: nothing follows it, as far as the node knows.
     """
 
     node: str
@@ -47,19 +47,19 @@ def trace_send(
 ) -> tuple[Call, Sequence[Sighting], Collection[str]]:
     """Send, and return the call, what passed each node, and which nodes were silent.
 
-    What passed is in the order of the hops; of nodes that were silent some of it may be missing.
-    The watches end with the lease of the application: another process that is the same one may
-    watch the same tree just now.
+    The sightings are in the order of the hops; those of silent nodes may be missing. The
+    watches end with the lease of the application: another process of the same name may be
+    watching the same tree just now.
 
     Args:
         at: An application that is open at each node that is to be watched.
         start: The node that sends.
         tree: Name or UUID of the tree.
-        role: To whom.
-        payload: What.
-        timeout_s: How long to wait for the last reply, and for the word of each node.
+        role: The role to send to.
+        payload: The content.
+        timeout_s: How long to wait for the last reply, and for each node's answer.
         one_instance: Send to the nearest holder only.
-        local_realm: To holders in the sender's realm only.
+        local_realm: Send only to holders in the sender's realm.
     """
     mark = f"trace {uuid4().hex}".encode()
     seen: list[tuple[str, Passing]] = []
@@ -68,7 +68,7 @@ def trace_send(
     silent: dict[str, None] = {}
 
     def let_answer() -> None:
-        """Wait for an answer of each node: what was said before is in force, or read, then."""
+        """Wait for an answer of each node: earlier requests are then in force, or read."""
         for node, roles in at.items():
             try:
                 if node not in silent:
@@ -106,6 +106,6 @@ def _seen(node: str, passing: Passing) -> Sighting:
 
 
 def _order(one: Sighting) -> tuple[bool, int]:
-    """Messages by their hops, then replies from the far end on; else as they came."""
+    """Sort messages by their hops, then replies from the far end; otherwise as they came."""
     is_reply = one.what != "message"
     return is_reply, -one.hops if is_reply else one.hops

@@ -1,4 +1,4 @@
-"""How many ways lead from a node to a role that share no link: so many may be lost but one.
+"""How many ways from a node to a role share no link: all but one of them may be lost.
 
 Spec: tree_layer 13 (target valency, as a report).
 """
@@ -13,7 +13,7 @@ Links = Mapping[str, Collection[str]]
 
 
 def disjoint_ways(links: Links, start: str, ends: Collection[str]) -> int:
-    """Return how many ways lead from a node to others that have no link in common.
+    """Return how many ways from a node to others have no link in common.
 
     Args:
         links: Node -> its neighbours; a link counts if both ends name it.
@@ -33,7 +33,7 @@ def disjoint_ways(links: Links, start: str, ends: Collection[str]) -> int:
 def _way(
     links: Links, flow: Counter[tuple[str, str]], start: str, ends: Collection[str]
 ) -> Sequence[str]:
-    """Return a way over links that are free, or used the other way round; or nothing."""
+    """Return a way over links that are free, or used in the opposite direction; or nothing."""
     came_from = {start: start}
     front = [start]
     for here in front:
