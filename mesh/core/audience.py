@@ -1,4 +1,4 @@
-"""Whose messages the endpoints of a mesh get under two topologies, and over how many links.
+"""Whose messages a mesh's endpoints get under two topologies, and over how many links.
 
 Spec: DESIGN 3, EMS-11.
 """
@@ -50,7 +50,7 @@ class CopiesChange:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """What changes for subscriptions, source by source.
+    """The changes for subscriptions, source by source.
 
     Attributes:
         at_node: Subscriptions by node, in order.
@@ -71,7 +71,7 @@ class Audience:
     def of(
         cls, subscriptions: Iterable[EndpointFilter], before: Topology, after: Topology
     ) -> Audience:
-        """Have nothing looked at yet."""
+        """Return an audience for which no source has been compared yet."""
         at_node: dict[str, list[EndpointFilter]] = {}
         wanting: dict[str, dict[str, None]] = {}
         for one in sorted(dict.fromkeys(subscriptions)):
@@ -82,7 +82,7 @@ class Audience:
         return cls(at_node, nodes, (_kept_local(before), _kept_local(after)), crossed=crossed)
 
     def look_at(self, source: str, old: Tree | None, new: Tree | None) -> None:
-        """Compare what becomes of one source's messages."""
+        """Compare the audience of one source's messages."""
         was_local, is_local = self.local
         for node, listed in self.at_node.items():
             same = _reaches(source, old, node) == _reaches(source, new, node)
@@ -124,10 +124,10 @@ def _reaches(source: str, tree: Tree | None, node: str) -> bool:
 def _brings(
     source: str, tree: Tree | None, local: Mapping[str, Sequence[str]], one: EndpointFilter
 ) -> bool:
-    """Return whether messages of a source come to an endpoint by one of its filters.
+    """Return whether messages of a source reach an endpoint by one of its filters.
 
-    They do not if some node on the walk keeps all of the filter local; of one that keeps a part
-    of it local, the rest comes. At their own node nothing is kept from them.
+    They do not if some node on the walk keeps the whole filter local; if it keeps a part of it
+    local, the rest comes. At their own node nothing is kept from them.
     """
     if tree is None or not _reaches(source, tree, one.node):
         return False
@@ -141,7 +141,7 @@ def _brings(
 
 
 def _links_crossed(tree: Tree, source: str, wanting: Sequence[str]) -> int:
-    """Return how many links one message of a source crosses that exactly these nodes want."""
+    """Return how many links one message of a source crosses if exactly these nodes want it."""
     passed = {source: None}
     for node in wanting:
         visit: Visit | None = tree.get(node)

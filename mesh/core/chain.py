@@ -1,4 +1,4 @@
-"""The chain: what tells duplicate, gap and order on a link, per outbox partition and source.
+"""The chain: it reveals duplicate, gap and order on a link, per outbox partition and source.
 
 Spec: K11.
 """
@@ -15,10 +15,10 @@ class ChainVerdict(StrEnum):
 
     Attributes:
         ACCEPT: All of it is taken.
-        PARTIAL: What is behind the last accepted position is; the rest are repeats.
-        DUPLICATE: Nothing, all are repeats.
-        GAP: Nothing: something before it is missing, and a repair is to be asked for.
-        WAITING: Nothing: it comes after a gap that is known, and again with the repair.
+        PARTIAL: What follows the last accepted position is taken; the rest are repeats.
+        DUPLICATE: Nothing is taken: all are repeats.
+        GAP: Nothing is taken: something before it is missing, and a repair must be requested.
+        WAITING: Nothing is taken: it follows a known gap, and comes again with the repair.
     """
 
     ACCEPT = "accept"
@@ -39,11 +39,11 @@ def judge(
     """Return what becomes of a frame.
 
     Args:
-        chain: What it says.
-        last: Last position of its source that was accepted, -1 if none was.
+        chain: The frame's chain.
+        last: Last accepted position of its source, -1 if there is none.
         is_broken: A gap of the source is known.
-        is_excused: What is missing before it is asked for by nobody.
-        is_gap: It announces a loss, which may stand between two positions that follow each other.
+        is_excused: Nobody requests what is missing before it.
+        is_gap: It announces a loss, which may lie between two consecutive positions.
 
     Spec: K11.
     """

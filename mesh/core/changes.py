@@ -1,6 +1,6 @@
 """What differs between two topologies, attribute by attribute, links among them.
 
-Compared are the documents that describe them, so that whatever a file can say is compared.
+The documents that describe them are compared, so that everything a file can say is covered.
 Spec: DESIGN 3, K27.
 """
 
@@ -52,7 +52,7 @@ class ItemChange:
 
     Attributes:
         name: Of the Kafka cluster, node, zone or setting; `a-b` for a link and its limit; `a->b`
-            for what selects on it; of a control of interest what it says.
+            for its selector in one direction; for a control of interest its text.
         attributes: Those that differ; all of them for what is created or deleted.
     """
 
@@ -76,7 +76,7 @@ class Described:
 
 
 def changes_between(before: Described, after: Described) -> Sequence[ItemChange]:
-    """Return what differs, by kind of thing and name; nothing for equal topologies."""
+    """Return what differs, by kind of thing and name; empty for equal topologies."""
     found: list[ItemChange] = []
     for what in ItemKind:
         old, new = _things(before, what), _things(after, what)
@@ -108,7 +108,7 @@ def _change(
 
 
 def _things(of: Described, what: ItemKind) -> Mapping[str, Attributes]:
-    """Return what there is of one kind: name -> attributes."""
+    """Return everything of one kind: name -> attributes."""
     spec = _mapping(of.document.get("spec"))
     match what:
         case ItemKind.SETTING:

@@ -15,8 +15,8 @@ from mesh.model.control import Acknowledgement, Scope
 from mesh.model.interest_inputs import neighbour_of
 
 WAITING_MAX = 64
-"""Versions of one input that are awaited individually. While a node is down nothing completes, and
-interest may change ten times a second: later versions are awaited as one."""
+"""How many versions of one input are awaited individually. While a node is down nothing completes,
+and interest may change ten times a second: later versions are awaited as one."""
 
 NOTHING = Acknowledgement(epoch=-1, applied=-1, complete=-1)
 
@@ -32,7 +32,7 @@ class Need:
 
 @dataclass(slots=True)
 class Completion:
-    """Joins what readers acknowledge into what this node acknowledges.
+    """Combines what readers acknowledge into what this node acknowledges.
 
     Attributes:
         node: Name of this node, for the `open` links.
@@ -52,8 +52,8 @@ class Completion:
     def acknowledged(self, reader: str, scope: Scope, ack: Acknowledgement) -> None:
         """Take a reader's acknowledgement of one of this node's scopes.
 
-        One that says less is an old record that came again, or of a reader that began again:
-        neither takes back what was acknowledged, which nobody might say once more.
+        One that says less is an old record that came again, or from a reader that started over:
+        neither takes back what was acknowledged, which might never be repeated.
         """
         known = self._ack_of(reader, scope)
         if known is NOTHING:
@@ -83,7 +83,7 @@ class Completion:
         self._state[input_] = Acknowledgement(epoch, number, before.complete, before.open_links)
 
     def settle(self) -> Mapping[str, Acknowledgement]:
-        """Work out what is complete and what is open; return the inputs whose state has changed."""
+        """Determine what is complete and what is open; return the inputs that changed state."""
         news: dict[str, Acknowledgement] = {}
         for input_ in sorted(self._waiting):
             waiting = self._waiting[input_]
@@ -111,7 +111,7 @@ class Completion:
         return self._open([(0, tuple(needs))])
 
     def forget(self, gone: Sequence[str], readers: Mapping[Scope, Sequence[str]]) -> None:
-        """Stop waiting for neighbours whose link was removed, and acknowledging what they offered.
+        """Stop waiting for neighbours whose link was removed, and acknowledging their offers.
 
         Args:
             gone: Neighbours; one whose link was replaced starts over.
@@ -128,7 +128,7 @@ class Completion:
             )
 
     def await_more(self, needs: Callable[[str], Sequence[Need]]) -> None:
-        """Let what is not complete wait for more.
+        """Make incomplete inputs wait for more.
 
         Args:
             needs: Given an input, returns what else must be complete for it to be.
@@ -139,7 +139,7 @@ class Completion:
                 self._waiting[input_] = deque((number, (*old, *more)) for number, old in waiting)
 
     def state(self, input_: str) -> Acknowledgement:
-        """Return what is known of an input."""
+        """Return the state of an input."""
         return self._state.get(input_, NOTHING)
 
     def _ack_of(self, reader: str, scope: Scope) -> Acknowledgement:
@@ -154,8 +154,8 @@ class Completion:
     def _open(self, waiting: Sequence[tuple[int, tuple[Need, ...]]]) -> tuple[tuple[str, str], ...]:
         """Return the links that the newest version waits for.
 
-        What a reader said was open behind it counts only for a version that it has applied, and
-        while it is heard: else that would stay open for as long as the reader says nothing.
+        What a reader reported as open behind it counts only for a version that it has applied, and
+        while it is heard: otherwise that would stay open for as long as the reader is silent.
         """
         links: dict[tuple[str, str], None] = {}
         for need in waiting[-1][1] if waiting else ():
@@ -171,7 +171,7 @@ class Completion:
 
 
 def _both(older: Sequence[Need], newest: Sequence[Need]) -> tuple[Need, ...]:
-    """Return what two versions need: of each scope and reader the later number."""
+    """Return what two versions need: for each scope and reader the later number."""
     numbers: dict[tuple[Scope, str], int] = {}
     for need in (*older, *newest):
         for reader in need.readers:

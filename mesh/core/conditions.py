@@ -16,10 +16,10 @@ from mesh.model.selectors import HEADERS, SUBJECT
 
 
 class Program(Protocol):
-    """What is asked of a compiled condition; the library itself takes long to import."""
+    """The part of a compiled condition that is used; importing the library itself takes long."""
 
     def execute(self, context: dict[str, object]) -> object:
-        """Return the answer for what the names stand for."""
+        """Return the result for the values of the names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Condition:
 
     Attributes:
         text: As it was written.
-        asks_headers: Whether the answer may differ between messages of one subject.
+        asks_headers: Whether the result may differ between messages of one subject.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Condition:
     _program: Program = field(repr=False, compare=False)
 
     def holds(self, subject: str, headers: Mapping[str, str]) -> bool:
-        """Return whether a message meets it; one for which it cannot be answered does not."""
+        """Return whether a message meets it; a message for which it fails to evaluate does not."""
         try:
             return self._program.execute({SUBJECT: subject, HEADERS: headers}) is True
         except (KeyboardInterrupt, SystemExit):
@@ -59,9 +59,9 @@ def condition(text: str) -> Condition:
 
 
 def selects_subject(conditions: Sequence[Condition], subject: str) -> bool:
-    """Return whether a subject meets those conditions that ask for nothing else.
+    """Return whether a subject meets those conditions that depend on nothing else.
 
-    What has an address of the mesh as its subject is no publication: it always does.
+    A message with an address of the mesh as its subject is no publication: it always does.
     """
     return subject.startswith("$") or all(
         one.asks_headers or one.holds(subject, {}) for one in conditions
@@ -69,7 +69,7 @@ def selects_subject(conditions: Sequence[Condition], subject: str) -> bool:
 
 
 def needs_headers(conditions: Sequence[Condition], subject: str) -> bool:
-    """Return whether it depends on the headers of each message if it meets all conditions."""
+    """Return whether it takes a message's headers to tell if it meets all conditions."""
     return not subject.startswith("$") and any(one.asks_headers for one in conditions)
 
 

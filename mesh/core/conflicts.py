@@ -19,8 +19,8 @@ class Conflict:
     Attributes:
         source: Where the walks begin.
         node: Where they end.
-        walks: The two ways; for a return to the source the round trip in both directions, or,
-            where a join allows but one of them, that and the walk of no link.
+        walks: The two ways; for a return to the source the round trip in both directions, or, if a
+            join allows only one of them, that and the walk of no link.
     """
 
     source: str
@@ -41,8 +41,8 @@ class Conflict:
 def conflicts_from(graph: Graph, source: str) -> Iterator[Conflict]:
     """Yield the conflicts of one source, nearest first.
 
-    A node is gone on from only as it is first reached: what a second arrival could reach is a
-    consequence of the conflict already named, and so the search always ends.
+    The search continues from a node only at its first visit: whatever a second arrival could reach
+    is a consequence of the conflict already named, and so the search always ends.
     """
     start = Visit(source)
     first = {source: start}

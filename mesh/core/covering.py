@@ -1,8 +1,8 @@
 """Which entries of a scope need not be offered, because another one says as much. Spec: K22.
 
-An entry covers another if its filter matches whatever the other's does, and it wants it at least
-as strongly: who reads both routes as if it had read the wider one alone. Addresses of the mesh,
-which start with `$`, neither cover nor are covered.
+An entry covers another if its filter matches whatever the other's does, and it wants it at least as
+strongly: a reader routes both as if it had read only the wider one. Addresses of the mesh, which
+start with `$`, neither cover nor are covered.
 
 No change scans all entries. What covers an entry is found by the wildcard
 shapes in use, one look-up each; what a new entry covers, by walking a tree of the offered ones.
@@ -20,7 +20,7 @@ from mesh.model.subject import ANY_LEVEL, ANY_REST
 Flags = tuple[bool, bool, bool]
 
 Difference = tuple[str, Interest | None, Interest | None]
-"""Filter, and what is offered of it before and after."""
+"""Filter, and its offer before and after."""
 
 _END = ""
 """Key at a tree's node where a filter ends; no level is empty."""
@@ -30,14 +30,14 @@ class _Tree(dict[str, "_Tree"]):
     """Filters by their levels."""
 
     def put(self, levels: Sequence[str]) -> None:
-        """Take a filter in."""
+        """Add a filter."""
         node = self
         for level in levels:
             node = node.setdefault(level, _Tree())
         node[_END] = _Tree()
 
     def remove(self, levels: Sequence[str]) -> None:
-        """Take a filter out that is in."""
+        """Remove a filter that is in the tree."""
         path = [self]
         for level in levels:
             path.append(path[-1][level])
@@ -102,7 +102,7 @@ class Covering:
     _offered: dict[Flags, _Tree] = field(default_factory=dict)
 
     def apply(self, changes: Mapping[str, Interest | None]) -> Sequence[Difference]:
-        """Change entries at once; return what that changes of those offered, sorted by filter.
+        """Change entries at once; return the resulting changes of those offered, sorted by filter.
 
         Args:
             changes: Filter -> its interest, or None for an entry that goes.
@@ -146,7 +146,7 @@ class Covering:
             self._shapes[shape] = self._shapes.get(shape, 0) + 1
 
     def _take_out(self, filter_: str, *, is_loose: bool) -> Mapping[str, None]:
-        """Forget an entry, if it is there; return those of which it was the keeper.
+        """Forget an entry, if it is there; return those that it kept.
 
         Args:
             filter_: The entry.

@@ -1,15 +1,15 @@
-"""Who has to hold still while a topology is exchanged for another, and what has to drain first.
+"""Which nodes hold while one topology replaces another, and what has to drain first.
 
 A node holds if one of its walks moves or ends, or if a link on it is made of anything else than
 before (zone, kind, joins) or carries other messages (selectors, local subjects, direct-only zones):
-what it sent must have come to the end of the old walk, because behind the switch nobody reads there
-any more, or another way leads to the same node. All hold if a queue is shared out in another way:
-what was sent to one member, or to all, would meet members that go by the other rule.
+everything it sent must have reached the end of the old walk, because after the switch nobody reads
+there any more, or another way leads to the same node. All nodes hold if a queue is shared out
+differently: messages sent to one member, or to all, would meet members that go by the other rule.
 
-A walk that only begins needs no hold, for nothing was ever sent along it, unless it leads to a node
-that sends over a link now and not afterwards: nodes switch one after the other, and what comes
-there in between would go on along a way that neither topology has. Nor does it drain anything: what
-is older than the topology in force never crosses the new link (ADR 33). Spec: K28.
+A walk that only begins needs no hold, because nothing was ever sent along it, unless it leads to a
+node that sends over a link now and not afterwards: nodes switch one after the other, and whatever
+comes there in between would continue along a way that neither topology has. Nor does it drain
+anything: what is older than the topology in force never crosses the new link (ADR 33). Spec: K28.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Direction = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutOver:
-    """What a change asks of the nodes; everything sorted.
+    """What a change requires of the nodes; everything is sorted.
 
     Attributes:
         holding: Sources that take nothing from their clients meanwhile.
         drain_waves: Directions of links that drain, wave after wave, each up to where it ends when
-            its turn comes: first those that sources send over, then those behind them, as deep as
+            its turn comes: first those that sources send over, then those after them, as deep as
             the longest walk that moves or ends, or leads to a node that a walk moves over.
         taking_part: Nodes without which the change cannot be made.
         arriving: Nodes that are new.
         leaving: Nodes that are no longer there afterwards.
         heard: Links over which both ends must hear each other before sources go on, so that
-            operators may not disable them: all if queues are shared out in another way.
-        rerouted: Directions that the walk between some origin and node leads over afterwards and
-            not before. Their sender must hear what the reader wants by then: else it would find
-            nobody who wants what it was sent for.
-        remade: Directions, on walks that there were before, over links that are made of something
-            else. Their ends forget what they have heard of each other: so does the sender what the
-            reader wants, until it hears that again.
+            operators may not disable them: all if queues are shared out differently.
+        rerouted: Directions that the walk between some origin and node uses afterwards and not
+            before. By then their sender must hear what the reader wants: otherwise it would find
+            nobody who wants what was sent to it.
+        remade: Directions, on walks that existed before, over links that are made of something
+            else. Their ends forget what they have heard of each other: so the sender forgets what
+            the reader wants, until it hears that again.
     """
 
     holding: Sequence[str] = ()
@@ -73,14 +73,14 @@ def cut_over(
         before: The topology in force.
         after: A legal one.
         given_up: Nodes that leave and need not be waited for: what waits for them is lost.
-        is_shared_otherwise: Whether other members of some queue get messages then.
+        is_shared_otherwise: Whether messages then go to other members of some queue.
     """
     old_graph, new_graph = Graph.of(before), Graph.of(after)
     made = links_made(after)
     remade = {ends: None for ends, one in links_made(before).items() if made.get(ends) != one}
     ends = dict.fromkeys(_ends(before, after))
     holding: list[str] = []
-    moving: dict[str, None] = {}  # who holds for walks that begin may be down meanwhile
+    moving: dict[str, None] = {}  # nodes that hold for beginning walks may be down
     taking_part: dict[str, None] = {}
     waves: list[dict[Direction, None]] = []
     rerouted: dict[Direction, None] = {}
@@ -104,7 +104,7 @@ def cut_over(
         rerouted |= dict.fromkeys(_rerouted(old, new))
         over_remade |= dict.fromkeys(_over(new, old, remade))
     taking_part |= moving | ends | dict.fromkeys(_ends(after, before))
-    # Nothing waits for who leaves without a link, and it routes nothing for anybody.
+    # A node that leaves without a link has no readers waiting, and routes nothing for others.
     linked = dict.fromkeys(itertools.chain(*(link.ends for link in before.links), after.nodes))
     return CutOver(
         holding=holding,
@@ -121,10 +121,10 @@ def cut_over(
 def _ended(
     before: Topology, after: Topology, old: Tree, new: Tree, remade: Collection[Ends]
 ) -> Collection[str]:
-    """Return the nodes whose walk from one origin becomes another one or ends, nearest first.
+    """Return the nodes whose walk from one origin changes or ends, nearest first.
 
-    So does a walk over a link that is recreated, as its ends see it: nothing crosses that before
-    it is proven, though one of two joins on it be the same.
+    That includes a walk over a link that is recreated, as its ends see it: nothing crosses that
+    before it is proven, even if one of two joins on it is the same.
     """
     ended: dict[str, None] = {}
     for node, visit in old.items():
@@ -137,8 +137,8 @@ def _ended(
 
 
 def _rerouted(old: Tree, new: Tree) -> Iterator[Direction]:
-    """Yield the directions on an origin's new walks that its old walk to the same node spares."""
-    differs: dict[str, None] = {}  # nodes whose walk is another one, nearest first
+    """Yield the directions on an origin's new walks that its old walk to the same node avoids."""
+    differs: dict[str, None] = {}  # nodes whose walk differs, nearest first
     for node, visit in new.items():
         was = old.get(node)
         is_same = was is not None and was.link == visit.link
@@ -168,8 +168,8 @@ def _steps(visit: Visit) -> Iterator[Direction]:
 def _on_the_way(new: Tree, nodes: Collection[str]) -> Collection[str]:
     """Return the nodes that the new walks to some nodes lead over.
 
-    What still waits for one of them would be sent on along the new walk, to a node that had it
-    over the old one.
+    What still waits for one of them would be sent on along the new walk, to a node that already
+    had it over the old one.
     """
     passed: dict[str, None] = {}
     for node in nodes:
@@ -208,8 +208,8 @@ def _directions(
 def _bars(topology: Topology, visit: Visit) -> Sequence[object]:
     """Return what keeps messages off the last link to a node, whoever wants them.
 
-    Where that changes, one that a node sent on by the one rule would end at another that goes by
-    the other: what a link does not carry has no walk there. Spec: K28, EMS-11, EMS-14, DMR-11.
+    If that changes, a message that a node sent on by one rule would end at another that goes by the
+    other rule: what a link does not carry has no walk there. Spec: K28, EMS-11, EMS-14, DMR-11.
     """
     if visit.link is None or visit.before is None:
         return ()
@@ -229,7 +229,7 @@ def _ends(before: Topology, after: Topology) -> Iterator[str]:
 
 
 def _links(topology: Topology) -> Mapping[Ends, object]:
-    """Return what makes links what they are and carry, by their ends."""
+    """Return what defines links and what they carry, by their ends."""
     made = links_made(topology)
     return {
         link.ends: (

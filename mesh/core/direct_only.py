@@ -1,6 +1,6 @@
-"""Zones whose links carry direct messages alone, by the topology alone: both ends know it.
+"""Zones whose links carry only direct messages, by the topology alone: both ends know it.
 
-Interest crosses such a link as any other, because direct messages are sent by it. Spec: DMR-11.
+Interest crosses such a link like any other, because it determines direct messages. Spec: DMR-11.
 """
 
 from __future__ import annotations

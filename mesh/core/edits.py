@@ -14,10 +14,10 @@ BRANCHES_MAX = 20_000
 """Edits that the exact search may try."""
 
 EXPANDED_MAX = 1_000_000
-"""Visits that it may go on from; with the other limit, a few seconds."""
+"""Visits that it may continue from; with the other limit, a few seconds."""
 
 REMOVALS_MAX = 2_000
-"""Beyond this no edit is proposed: the file wants another idea, not a list."""
+"""Beyond this no edit is proposed: the file needs another idea, not a list."""
 
 
 class LinkOperation(StrEnum):
@@ -34,7 +34,7 @@ class Edit:
     Attributes:
         operation: What to do.
         link: The link as it is now.
-        zone: Where it is put, or where it is removed from.
+        zone: The zone it is put in, or removed from.
         is_new: Whether the link is one that the change adds.
     """
 
@@ -45,7 +45,7 @@ class Edit:
 
     @property
     def rank(self) -> tuple[bool, bool, tuple[str, str], str, str]:
-        """Return the order among edits: of new links first, move before remove, then by name."""
+        """Return the order among edits: new links first, move before remove, then by name."""
         return (
             not self.is_new,
             self.operation is LinkOperation.REMOVE,
@@ -70,22 +70,22 @@ class Edit:
 def smallest_edit(topology: Topology, since: Topology | None = None) -> Sequence[Edit]:
     """Return the fewest operations that make a topology legal.
 
-    Of edits with equally many operations the one that touches fewest links of before is taken,
-    then the one with most moves, then the first by name. The links of a cluster zone are not
-    edited, for a cluster is always fully linked; no
-    link is moved into or out of an exclusive zone, whose members are in no other; a join is only
-    removed, for as a link of another zone it would carry other messages. A `nodes:` zone of
-    another kind becomes one of explicit links.
+    Among edits with equally many operations the one that touches the fewest earlier links is
+    taken, then the one with most moves, then the first by name. The links of a cluster zone are
+    not edited, because a cluster is always fully linked; no link is moved into or out of an
+    exclusive zone, whose members are in no other; a join is only removed, because as a link of
+    another zone it would carry other messages. A `nodes:` zone of another kind becomes one of
+    explicit links.
 
     The search branches only over links of two conflicting walks: an edit that touches none of
     them leaves both in place. It is exact within `BRANCHES_MAX` and `EXPANDED_MAX`. Beyond them
-    it is the best found so far of the smallest size; or, if there is none, removals of which none
-    can be left out; or nothing beyond `REMOVALS_MAX`.
+    it is the best found so far of the smallest size; or, if there is none, removals that are all
+    needed; or nothing beyond `REMOVALS_MAX`.
 
     Args:
         topology: The one in question.
-        since: The one that it is to follow, if there is one: of two ways out, what the change
-            adds is rather to go than what was there.
+        since: The topology that it is to follow, if there is one: of two solutions, what the
+            change adds goes rather than what was there.
 
     Returns:
         Operations in order; none if the topology is legal.
@@ -100,7 +100,7 @@ def smallest_edit(topology: Topology, since: Topology | None = None) -> Sequence
 
 
 class _ExhaustedError(Exception):
-    """The exact search has become too long."""
+    """The exact search has taken too long."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,12 +108,12 @@ class _Search:
     """Tries edits on a graph in place and undoes each.
 
     Attributes:
-        graph: As edited so far.
-        zones: Of the topology.
+        graph: The graph as edited so far.
+        zones: Zones of the topology.
         targets: Zones that a link can be moved to, sorted.
         new: Links that the change adds.
-        sources: Nodes, the one that showed a conflict last first: it often shows the next.
-        seen: Sets of edits tried, for the same can be reached in any order.
+        sources: Nodes, the last one with a conflict first: it often shows the next.
+        seen: Sets of edits tried, because the same set can be reached in any order.
         best: Best edit of the present size.
         branches: Edits tried so far.
     """
@@ -129,7 +129,7 @@ class _Search:
 
     @classmethod
     def over(cls, topology: Topology, since: Topology | None) -> _Search:
-        """Return a search that has tried nothing yet."""
+        """Return a search that has not tried anything yet."""
         new = () if since is None else set(topology.links) - set(since.links)
         return cls(
             graph=Graph.of(topology),
@@ -246,7 +246,7 @@ def _ranks(edits: Sequence[Edit]) -> tuple[int, int, Sequence[tuple[object, ...]
 
 
 def _removals(search: _Search) -> Sequence[Edit]:
-    """Return removals that make the graph legal and of which none can be left out."""
+    """Return removals that make the graph legal and are all needed."""
     edits: list[Edit] = []
     while (conflict := search.conflict()) is not None:
         if len(edits) >= REMOVALS_MAX:

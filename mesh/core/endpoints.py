@@ -1,8 +1,8 @@
-"""What an endpoint is where its subscriptions do not agree. Spec: K13.
+"""What an endpoint is if its subscriptions do not agree. Spec: K13.
 
 Only the set of subscriptions decides, never their order: workers of one node, and one that
-restarts, read `clients` as far compacted as it is then. What promises most prevails, so that no
-record takes away what was promised by promising less.
+restarts, read `clients` compacted to different degrees. The one that promises most prevails, so
+that no record takes away a promise by promising less.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mesh.model.queues import QueuePolicy
 CLASSES = (MessageClass.GUARANTEED, MessageClass.DIRECT)
 KINDS = (EndpointKind.CHANNEL, EndpointKind.QUEUE)
 POLICIES = (QueuePolicy.EVERY, QueuePolicy.LOCAL, QueuePolicy.HOME, QueuePolicy.ANY)
-"""Of each what promises most comes first."""
+"""What promises most comes first."""
 
 
 class Form(NamedTuple):
-    """What an endpoint has one of, whatever its subscriptions say."""
+    """The properties an endpoint has once, whatever its subscriptions say."""
 
     message_class: MessageClass
     kind: EndpointKind
@@ -32,12 +32,12 @@ class Form(NamedTuple):
 
 
 def form_of(subscription: Subscription) -> Form:
-    """Return what a subscription has its endpoint be."""
+    """Return the form that a subscription gives its endpoint."""
     return Form(subscription.message_class, subscription.kind)
 
 
 def prevailing_form(forms: Iterable[Form]) -> Form:
-    """Return which of some forms, one at least, an endpoint has."""
+    """Return the form of an endpoint, given one or more forms."""
     return min(forms, key=lambda one: (CLASSES.index(one.message_class), KINDS.index(one.kind)))
 
 
@@ -50,5 +50,5 @@ def forms_in_force(subscriptions: Mapping[tuple[str, str], Subscription]) -> Map
 
 
 def prevailing_policy(policies: Iterable[QueuePolicy]) -> QueuePolicy:
-    """Return which of some policies, one at least, a queue has."""
+    """Return the policy of a queue, given one or more policies."""
     return min(policies, key=POLICIES.index)

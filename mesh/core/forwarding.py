@@ -9,7 +9,7 @@
 | join      | it did not arrive on this link, goes the     | none; node addresses go back as   |
 |           | join's way and the row is not too long       | messages may come                 |
 
-A join asks nobody: what its filter selects leaves. How long a row may be, `mesh.core.joins` says.
+A join needs no interest: what its filter selects leaves. `mesh.core.joins` limits the row's length.
 
 Both columns say the same thing from two ends: a message may take a walk exactly when interest may
 take the walk back. Spec: DESIGN 3, EMS-0, DMR-4, DMR-13.
@@ -32,7 +32,7 @@ class Rule:
     """One row of the table.
 
     Attributes:
-        one_hop: Nothing goes on within the zone: it is meant to be fully linked.
+        one_hop: Nothing continues within the zone: it is meant to be fully linked.
         no_transit: A walk crosses at most one link of such kinds; it leads out of a cluster
             and no further, wherever the message travels in between.
         offers_interest: Whether interest travels over it at all.
@@ -78,10 +78,10 @@ def may_leave(
 def may_join(join: Join | None, row: JoinRow) -> Reason | None:
     """Return why a message may not leave on a link of joins that it did not arrive on, or None.
 
-    Whether it is one that the join's filter selects is another question.
+    Whether the join's filter selects it is a separate question.
 
     Args:
-        join: The join that leads out; None if there is only one that leads here.
+        join: The join that leads out; None if the only one leads in.
         row: Joins that the message has crossed in a row.
 
     Spec: DESIGN 3, UM-5, UM-10.
@@ -92,7 +92,7 @@ def may_join(join: Join | None, row: JoinRow) -> Reason | None:
 
 
 def next_hop_count(hops: int, *, arrived_on_zone: bool) -> int:
-    """Return the hop count behind a link: it restarts when the message changes zone.
+    """Return the hop count after a link: it restarts when the message changes zone.
 
     Args:
         hops: Links of the arrival zone crossed in a row; 0 where it was published.
@@ -104,7 +104,7 @@ def next_hop_count(hops: int, *, arrived_on_zone: bool) -> int:
 
 
 def crosses_external(kind: ZoneKind) -> bool:
-    """Return whether crossing a link of this kind leaves the mark of no transit for good."""
+    """Return whether crossing a link of this kind bars a message from further transit for good."""
     return RULES[kind].no_transit
 
 
@@ -140,7 +140,7 @@ def ownership_after(kind: ZoneKind, ownership: Ownership) -> Ownership:
 
 
 def scope_is_per_link(kind: ZoneKind) -> bool:
-    """Return whether each link of a zone is offered something else, so has its own scope.
+    """Return whether each link of a zone has different offers, and so its own scope.
 
     Spec: K22.
     """

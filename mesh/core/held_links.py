@@ -1,6 +1,6 @@
 """Links between nodes that are configured apart: each of its ends holds one, and says so.
 
-What one node says of a link is half of it. Here both halves are put together, by the nodes' own
+A node's record of a link is only half of it. Here both halves are combined, from the nodes' own
 records. Spec: K26, K27.
 """
 
@@ -16,7 +16,7 @@ Records = Mapping[str, NodeLinks]
 """uuid -> what that node says."""
 
 End = tuple[str, str]
-"""One end of a link: uuid of the node, and what it calls its neighbour."""
+"""One end of a link: uuid of the node, and its name for its neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Pair:
 
     @property
     def version(self) -> int:
-        """When it was created: its ends may count apart, and the later one completed it."""
+        """When it was created: its ends may count separately, and the later one completed it."""
         return max(held.version for held in self.held)
 
     @property
@@ -50,7 +50,7 @@ def facts_digest(records: Records, uuids: Sequence[str]) -> str:
 
 
 def peer_of(records: Records, held: HeldLink) -> NodeLinks | None:
-    """Return what the other end of a link says, or None if nothing of it was heard.
+    """Return what the other end of a link says, or None if nothing was heard from it.
 
     Before it is known who that is, the name decides, if only one node has it.
     """
@@ -98,6 +98,6 @@ def pairs_of(records: Records) -> Iterator[Pair]:
 
 
 def is_open(records: Records, pair: Pair, *, both: bool = False) -> bool:
-    """Return whether data go over a link at one of its ends, or at both, by what they say."""
+    """Return whether a link carries data at one of its ends, or at both, by their own reports."""
     gates = [records[uuid].gate_to(name) for uuid, name in pair.keys]
     return gates.count(Gate.OPEN) > (1 if both else 0)

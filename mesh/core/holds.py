@@ -1,10 +1,10 @@
-"""Which targets a lane leaves out, folded from what it and its catch-ups have kept.
+"""The targets that a lane leaves out, folded from what it and its catch-ups have recorded.
 
-Both speak of a hold in partitions of their own, and between partitions there is no order: so each
-hold has a number, a word of a catch-up counts for the hold of its number only, and what follows
-from the words of both is worked out again from all of them. A catch-up tells how far it has written
-and nothing else: only the lane knows how far it has read since, so it alone ends a hold. Spec: K12,
-K20.
+Both record holds in partitions of their own, and there is no order between partitions. So each hold
+has a number, a catch-up's record counts only for the hold of its number, and everything that
+follows from both is derived again from all of them. A catch-up records how far it has written and
+nothing else: only the lane knows how far it has read since, so only the lane ends a hold. Spec:
+K12, K20.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Holds:
     """The holds of one lane; iterates over the targets.
 
     Attributes:
-        sent_by_catch_ups: Last source offset that catch-ups have sent, of whatever hold.
+        sent_by_catch_ups: Last source offset that catch-ups have sent, in any hold.
     """
 
     sent_by_catch_ups: dict[ChainKey, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Holds:
     _next: dict[str, dict[ChainKey, int]] = field(default_factory=dict)
 
     def apply(self, fact: Held) -> None:
-        """Take the lane's own word on one source at a target."""
+        """Apply the lane's own record about one source at a target."""
         target, key = fact.at.topic, (fact.at, fact.source)
         own = self._own.setdefault(target, {})
         own.pop(key, None)
@@ -44,7 +44,7 @@ class Holds:
         self._meet(target)
 
     def apply_catch_up(self, fact: Held) -> None:
-        """Take the word of a catch-up."""
+        """Apply a record of a catch-up."""
         self._caught_up[fact.at, fact.source] = fact
         self._meet(fact.at.topic)
 
@@ -61,7 +61,7 @@ class Holds:
         return bool(self._next)
 
     def number(self, target: str) -> int:
-        """Return which hold of a target is the present one; 0 if there is none."""
+        """Return the number of a target's present hold; 0 if there is none."""
         return max((own.number for own in self.kept(target)), default=0)
 
     def next(self, target: str) -> Mapping[ChainKey, int]:
@@ -69,16 +69,16 @@ class Holds:
         return self._next.get(target, {})
 
     def sent(self, key: ChainKey) -> int | None:
-        """Return how far catch-ups have sent a source that is held; None if they have not.
+        """Return how far catch-ups have sent a held source; None if they have not.
 
-        What was sent in a hold before may have been lost since, and the loss accepted.
+        What was sent in an earlier hold may have been lost since, and the loss accepted.
         """
         own = self._own.get(key[0].topic, {}).get(key)
         return None if own is None or self._of(own) is None else self.sent_by_catch_ups.get(key)
 
     @property
     def held(self) -> Sequence[Held]:
-        """What the lane has kept of each source that is not written at a target."""
+        """The lane's records of each source that is not written at a target."""
         return [
             own
             for target, following in self._next.items()
@@ -87,16 +87,16 @@ class Holds:
         ]
 
     def kept(self, target: str) -> Sequence[Held]:
-        """Return what the lane has kept of a target."""
+        """Return the lane's records about a target."""
         return list(self._own.get(target, {}).values())
 
     def _of(self, own: Held) -> Held | None:
-        """Return what a catch-up says of the same source in the same hold."""
+        """Return what a catch-up recorded about the same source in the same hold."""
         word = self._caught_up.get((own.at, own.source))
         return word if word is not None and word.number == own.number else None
 
     def _meet(self, target: str) -> None:
-        """Work out how far a target is written."""
+        """Determine how far a target is written."""
         number = self.number(target)
         found = {
             (own.at, own.source): max(own.next, (self._of(own) or own).next)

@@ -23,7 +23,7 @@ class Member:
     """Somebody who wants a filter: an endpoint of this node, the node itself, or a neighbour.
 
     Attributes:
-        zone: Zone over which the interest was learned; empty for what is of this node.
+        zone: Zone over which the interest was learned; empty for what belongs to this node.
         name: The neighbour's name, or the endpoint's; what starts with `$` is the node itself.
         ownership: Whether it was learned without crossing an external link.
         row: Joins in a row by which an address arrived here.
@@ -43,13 +43,13 @@ class Member:
 
 
 ADDRESS = Member("", "$node")
-"""The node itself, which is wanted by its address. Spec: K26."""
+"""The node itself, as the member that wants its own address. Spec: K26."""
 
 JOINED = Member("", "$join")
 """The node itself, as the source of its joins: what they carry is wanted here. Spec: UM-1."""
 
 STATIC = Member("", "$static")
-"""The node itself, because the topology has it want a filter."""
+"""The node itself, because the topology makes it want a filter."""
 
 Members = tuple[tuple[Member, Interest], ...]
 """The members of one filter with their interest, sorted by member."""
@@ -80,16 +80,16 @@ SPARE_MAX = 64
 
 EXACT_FILTERS = 4
 EXACT_MEMBERS = 8
-"""Members with so few surplus filters, if there are so few of them, get exactly what they want."""
+"""Members with up to so many surplus filters, while there are few of them, get exact matches."""
 
 
 @dataclass(slots=True)
 class Surplus:
-    """Filters of too many shapes, merged under a wider one, by who wants them.
+    """Filters of surplus shapes, merged under a wider one, by member.
 
     A client may write filters of as many shapes as it likes. Beyond those that the index looks up
-    one by one they cost the same however many there are: of a member with a few each is looked
-    at, one with many gets what the wider filter selects. Spec: DESIGN 3.
+    individually they cost the same however many there are: for a member with a few each is
+    checked, one with many gets what the wider filter selects. Spec: DESIGN 3.
     """
 
     _filters: dict[Member, dict[str, Interest]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Surplus:
         return bool(self._filters)
 
     def put(self, filter_: str, before: Members, after: Members) -> None:
-        """Record who wants a filter now, and who did before."""
+        """Record the members of a filter, now and before."""
         for member, interest in before:
             filters, interests = self._filters[member], self._interests[member]
             del filters[filter_], interests[interest][filter_]
@@ -113,7 +113,7 @@ class Surplus:
             self._interests.setdefault(member, {}).setdefault(interest, {})[filter_] = None
 
     def wanted(self, subject: str) -> Members:
-        """Return who is to get a subject that the wider filter selects."""
+        """Return the members that get a subject which the wider filter selects."""
         found: list[tuple[Member, Interest]] = []
         for member, filters in self._filters.items():
             if self._is_exact(filters):
@@ -127,7 +127,7 @@ class Surplus:
         return tuple(sorted(found, key=lambda pair: pair[0]))
 
     def widened(self) -> Iterator[Member]:
-        """Yield who gets whatever the wider filter selects, because it has too many of them."""
+        """Yield the members with too many of them, which get all that the wider filter selects."""
         return (member for member, one in self._filters.items() if not self._is_exact(one))
 
     def _is_exact(self, filters: Sized) -> bool:
@@ -139,8 +139,8 @@ class InterestTable:
     """Filter -> members, and the index that finds the filters of a subject.
 
     Attributes:
-        entries: All there is.
-        attractions: What of it attracts to queues, which no subject matches by itself.
+        entries: All entries.
+        attractions: The entries that attract to queues, which no subject matches by itself.
     """
 
     entries: dict[str, Members] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class InterestTable:
     _shared: dict[Members, Members] = field(default_factory=dict)
 
     def put(self, filter_: str, member: Member, interest: Interest | None) -> bool:
-        """Set or, with None, remove one member's interest; say whether anything changed."""
+        """Set or, with None, remove one member's interest; return whether anything changed."""
         before = self.entries.get(filter_)
         if before is None:
             if interest is None:
@@ -174,7 +174,7 @@ class InterestTable:
             return True
         self.entries[filter_] = self._shared.setdefault(after, after)
         if len(self._shared) > SPARE_MAX + 2 * len(self.entries):
-            # A node's own address changes with every subscription that it gets.
+            # A node's own address changes with every new subscription.
             self._shared = {members: members for members in self.entries.values()}
         return True
 
@@ -203,7 +203,7 @@ class InterestTable:
             del self._surplus[wider]
 
     def members(self, filter_: str) -> Members:
-        """Return who wants exactly this filter."""
+        """Return the members of exactly this filter."""
         return self.entries.get(filter_, ())
 
     def matched(self, subject: str) -> Matched:
@@ -213,17 +213,18 @@ class InterestTable:
     def matching(self, subject: str) -> Iterator[tuple[str, Members]]:
         """Yield (filter, members) for every filter that matches the subject, sorted.
 
-        Filters of surplus shapes are one, the wider that they are merged under. Spec: DESIGN 3.
+        Filters of surplus shapes appear as the one wider filter they are merged under. Spec: DESIGN
+        3.
         """
         yield from self.wanted(subject, self.matched(subject))[0]
 
     def wanted(
         self, subject: str, matched: Matched
     ) -> tuple[Sequence[tuple[str, Members]], frozenset[Member]]:
-        """Return what `matching` yields, and who gets the subject although they may not want it.
+        """Return what `matching` yields, and members that get the subject but may not want it.
 
-        They get it by a wider filter than they asked for. Whether one of their own filters selects
-        it is not looked at, which would take longer the more filters they have: at worst their
+        They get it by a wider filter than they subscribed. Whether one of their own filters selects
+        it is not checked, since that would take longer the more filters they have: at worst their
         copies are needless. Spec: DESIGN 3.
         """
         exact, wider = matched

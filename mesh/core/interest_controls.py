@@ -1,4 +1,4 @@
-"""Which subjects stay away from a link, and what nodes want of themselves, by the topology alone.
+"""Subjects kept off a link, and what nodes themselves want, by the topology alone.
 
 A subject crosses a link unless one of its two ends keeps it local. Both ends know the controls of
 both, so the sender refuses what the receiver would not have, and no other node needs to know.
@@ -19,7 +19,7 @@ from mesh.model.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class Locals:
-    """Filters of what does not cross a link, as one of its ends sees them.
+    """Filters of subjects that do not cross a link, as one of its ends sees them.
 
     Attributes:
         here: Local at this end, so on every link of it.
@@ -66,7 +66,7 @@ def locals_on(topology: Topology, node: str, neighbour: str) -> Locals:
 def controls_barring(
     topology: Topology, nodes: Sequence[str], subject: str
 ) -> Iterator[InterestControl]:
-    """Yield the controls by which a subject crosses no link of these nodes, in their order."""
+    """Yield the controls that keep a subject off every link of these nodes, in their order."""
     for node in nodes:
         for control in topology.interest:
             is_local = control.node == node and control.kind is ControlKind.LOCAL

@@ -1,7 +1,7 @@
-"""How many joins a message may cross in a row, whichever way that is looked at.
+"""How many joins a message may cross in a row, seen from either direction.
 
-A join of which `hops` is h is in no row of more than h + 1. Who counts can do so from either end,
-so a node's address comes back over joins exactly where messages may go. Spec: DESIGN 3, UM-10, K26.
+A join whose `hops` is h is in no row of more than h + 1. Rows can be counted from either end, so a
+node's address comes back over joins exactly where messages may go. Spec: DESIGN 3, UM-10, K26.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def row_over(row: JoinRow, hops: int) -> JoinRow | None:
 
 
 def row_of(joins: Joins, path: Sequence[str], count: int) -> JoinRow:
-    """Return the row in which a message has come, from what its header says.
+    """Return the row in which a message has come, according to its header.
 
     Args:
-        joins: Of the topology; one that it does not know limits nothing.
+        joins: Of the topology; an unknown one limits nothing.
         path: Nodes visited, this one last.
-        count: Joins crossed in a row; a number that no row comes to is as good as the first one.
+        count: Joins crossed in a row; an impossible number counts as the first one.
     """
     if count <= 0:
         return NO_JOINS

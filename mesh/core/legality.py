@@ -18,10 +18,10 @@ ILLEGAL = "TWO_WALKS"
 """Code of every problem found here."""
 
 CONFLICTS_MAX = 20
-"""Conflicts named at once; more would not be read."""
+"""How many conflicts are reported at once; more would not be read."""
 
 SCANNED_MAX = 500
-"""Conflicts looked at for ones that are new."""
+"""How many conflicts are searched for new ones."""
 
 Locate = Callable[[tuple[str | int, ...]], str]
 

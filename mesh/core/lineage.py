@@ -14,9 +14,9 @@ Ends = tuple[str, str]
 
 
 def made_of(topology: Topology, link: Link) -> object:
-    """Return zone, kind and joins of a link, both ways, to be compared.
+    """Return zone, kind and joins of a link, both ways, for comparison.
 
-    Which rows of joins lead back over it is part of that: addresses come by them. Spec: K28, K22.
+    This includes the rows of joins that lead back over it: addresses come by them. Spec: K28, K22.
     """
     one, other = link.ends
     joins = [topology.joins.get(ends) for ends in ((one, other), (other, one))]

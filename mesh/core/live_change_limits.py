@@ -1,4 +1,4 @@
-"""What cannot be changed on a mesh that lives. Spec: K2, K14, K24, K27, DESIGN 4.1."""
+"""What cannot be changed on a running mesh. Spec: K2, K14, K24, K27, DESIGN 4.1."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ def unchangeable(before: Topology, after: Topology, locate: Locate) -> Iterator[
 
 
 def made_otherwise(target: Topology, node: str, found: Identity | None) -> Sequence[str]:
-    """Return what a node was made with that a topology says otherwise, in words.
+    """Return how a topology differs from what a node was made with, in words.
 
-    Its file may say so, by which it was started before it was part of the mesh: later starts go by
-    the topology in force, and its topics stay what they were made. Spec: K2, K14.
+    The node's file may have said so, by which it was started before it was part of the mesh: later
+    starts go by the topology in force, and its topics stay as they were made. Spec: K2, K14.
 
     Args:
         target: Declares the node.
         node: The node.
-        found: What it says of itself, or None.
+        found: What it reports about itself, or None.
     """
     if found is None:
         return ()

@@ -1,4 +1,4 @@
-"""Links as one of their ends sees them: what they are, and what they have against a message."""
+"""Links as one of their ends sees them: what they are, and which messages they refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mesh.model.subject import matches
 from mesh.model.topology import Topology, ZoneKind
 
 Causes = tuple[FilterCause | None, FilterCause | None]
-"""What a link has against a subject whoever wants it, and what does not select it to leave."""
+"""What bars a subject from a link whoever wants it, and what does not select it to leave."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,11 +69,11 @@ class LocalLink:
 
     @property
     def is_choosy(self) -> bool:
-        """Whether it matters to the link itself which subject a message has."""
+        """Whether the link itself distinguishes subjects."""
         return self.out is not None or self.locals != NO_LOCALS or bool(self.when)
 
     def causes(self, subject: str, message_class: MessageClass) -> Causes:
-        """Return all that the link itself has against a subject."""
+        """Return all reasons of the link itself against a subject."""
         against = self.cause_against(subject, message_class)
         return against, None if against is not None else self.cause_unselected(subject)
 

@@ -1,9 +1,9 @@
 """Which links must carry nothing, judged from the nodes' own records of their links.
 
-Every node that has heard the same comes to the same answer: links are taken up one by one, oldest
-first, and one that would give a second way to any node is refused. So of the links of a loop the
-one with the highest (creation version, link id) loses, whoever sees the loop, and in whatever
-order its links came up. Spec: DESIGN 3, K26, K27, EMS-6, EMS-15, EMS-16.
+Every node that has heard the same records comes to the same answer: links are considered one by
+one, oldest first, and one that would give a second way to any node is refused. So of the links of a
+loop the one with the highest (creation version, link id) loses, whichever node sees the loop, and
+in whatever order its links came up. Spec: DESIGN 3, K26, K27, EMS-6, EMS-15, EMS-16.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Judgement:
     """Which links must carry nothing.
 
     Attributes:
-        reasons: Why, for both ends of each.
+        reasons: The reason for each, for both of its ends.
         losers: Those of them that lose in a loop, or between two nodes of one name.
         labels: What people call each node, by uuid.
     """
@@ -36,7 +36,7 @@ class Judgement:
 
 
 def judgement(records: Records) -> Judgement:
-    """Return which links must carry nothing; nodes are well without them.
+    """Return which links must carry nothing; without them the nodes form a legal mesh.
 
     Args:
         records: Of all connected nodes, or of some of them.
@@ -120,7 +120,7 @@ def _zones(pair: Pair) -> Sequence[str]:
 
 
 def _other_zone(pair: Pair, zones: Mapping[str, Pair], labels: Mapping[str, str]) -> str | None:
-    """Return that a zone is something else elsewhere, or None. A join is a zone. Spec: EMS-13."""
+    """Return in words that a zone differs elsewhere, or None. A join is a zone. Spec: EMS-13."""
     held = pair.held[0]
     for zone in _zones(pair):
         known = zones.get(zone)
@@ -161,12 +161,12 @@ def _between_namesakes(
 def _first_loop(taken: Sequence[Pair], labels: Mapping[str, str]) -> tuple[int, Conflict] | None:
     """Return the first link that closes a loop with those before it, and the loop.
 
-    More links never make fewer ways, so the place is found by halving.
+    Adding links never removes ways, so the place is found by bisection.
     """
     found = _conflict(taken, labels)
     if found is None:
         return None
-    low, high = 0, len(taken)  # the first `low` links are well together, the first `high` not
+    low, high = 0, len(taken)  # the first `low` links are legal together, the first `high` are not
     while high - low > 1:
         middle = (low + high) // 2
         conflict = _conflict(taken[:middle], labels)

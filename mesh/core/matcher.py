@@ -1,4 +1,4 @@
-"""Which filters match a subject: one look-up per wildcard shape, not per filter.
+"""Which filters match a subject: one lookup per wildcard shape, not per filter.
 
 A shape is where the wildcards stand. For each shape in use the subject is turned into the one
 filter of that shape that matches it, and looked up. So the cost of a cold match is the number
@@ -45,7 +45,7 @@ class Shape:
 
     @property
     def is_literal(self) -> bool:
-        """Whether there is no wildcard in it."""
+        """Whether it contains no wildcard."""
         return not (self.tail or self.stars)
 
     def applied_to(self, levels: Sequence[str]) -> str | None:
@@ -92,7 +92,7 @@ class ShapeIndex:
     The filters themselves stay with the caller, who passes them to `match`.
 
     Attributes:
-        most: How many shapes are looked up one by one; any beyond are surplus.
+        most: How many shapes are looked up individually; any beyond are surplus.
         shapes: How many filters there are of each wildcard shape.
         widened: For each surplus filter the wider one that it is merged under.
     """

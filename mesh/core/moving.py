@@ -1,6 +1,6 @@
 """To which member a queue's messages move on, once they are in the queue of this one.
 
-Exactly one member has a message at any time; it moves where somebody consumes, never where it
+Exactly one member has a message at any time; it moves to where somebody consumes, never to where it
 would only wait. Spec: DESIGN 6, EMS-12.
 """
 
@@ -16,14 +16,14 @@ from mesh.model.frames import MessageClass
 from mesh.model.names import NAME_PATTERN
 
 WINDOW = 1_000
-"""Messages that a member gets ahead of what its consumers have read, at most."""
+"""Maximum number of messages that a member gets ahead of what its consumers have read."""
 
 
 MEMBER = "mover"
-"""Ends the client id of a mover: it distinguishes the mesh's members of a group from clients."""
+"""Suffix of a mover's client id: it distinguishes the mesh's members of a group from clients."""
 
 _MOVER = re.compile(rf"(mesh-({NAME_PATTERN}-)?)?{MEMBER}")
-"""Workers begin theirs with `mesh` and the node's name; others may end theirs as they like."""
+"""Workers start theirs with `mesh` and the node's name; others may end theirs as they like."""
 
 
 def is_client(client_id: str) -> bool:
@@ -34,8 +34,8 @@ def is_client(client_id: str) -> bool:
 def room_for(consumers: int, waiting: int) -> int:
     """Return how much a member may demand.
 
-    Half of the window less what waits: what a mover has sent by the demand before may still be
-    under way, and that is as much at most.
+    Half of the window less what waits: what a mover has sent for the previous demand may still be
+    under way, and that is at most as much.
 
     Args:
         consumers: Clients that consume its queue.
@@ -45,7 +45,7 @@ def room_for(consumers: int, waiting: int) -> int:
 
 
 class Part(StrEnum):
-    """What a node is for a queue that messages may leave again."""
+    """A node's role for a queue that messages may leave again."""
 
     ANY = "any"
     HOME = "home"
@@ -58,16 +58,17 @@ def target_of(
     """Return the member that gets what waits in the queue of this node, or None: it stays.
 
     Args:
-        part: What this node is for the queue.
+        part: This node's role for the queue.
         consumers: Clients that consume it here.
         demands: What the other members demand.
         home: Where the queue has its home, as far as this node knows.
-        near: How far other nodes are.
+        near: The distances to other nodes.
 
-    A home serves its proxies beside its own consumers: it shares with them as they do among
-    themselves. A proxy whose consumers have left gives back. Of `any`, messages leave only where
-    nobody consumes, for the nearest where somebody does. Nothing moves over a direct-only link:
-    a queue's messages are taken in order, and guaranteed ones among them could not go.
+    A home serves its proxies beside its own consumers: it shares messages with them as they do
+        among
+    themselves. A proxy whose consumers have left gives messages back. For `any`, messages leave
+    only if nobody consumes here, to the nearest member where somebody does. Nothing moves over a
+    direct-only link: a queue's messages are taken in order, and guaranteed ones could not go.
     """
     wanting = [one for one in demands if one.room > 0 and _is_open(near, one.node)]
     if part is Part.PROXY:

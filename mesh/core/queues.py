@@ -1,7 +1,7 @@
-"""Which member of a queue gets a message: decided where it is published, and by what is in force.
+"""Which member of a queue gets a message: decided at the publishing node, by what is in force.
 
-Never by who is alive: what was sent to a member waits for it, so that two looks at one message
-give one answer. Spec: DESIGN 6, EMS-12, UM-7.
+It never depends on who is alive: what was sent to a member waits for it, so that two looks at one
+message give the same answer. Spec: DESIGN 6, EMS-12, UM-7.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from mesh.model.queues import Attraction, MemberKind
 from mesh.model.topology import Topology
 
 QUEUE_SHAPES_MAX = 64
-"""Most wildcard shapes among the filters of one node's queues; others attract nothing."""
+"""Maximum number of wildcard shapes of one node's queue filters; others attract nothing."""
 
 
 def shapes_within(wanted: Mapping[str, Collection[Shape]], most: int) -> frozenset[Shape]:
-    """Return the wildcard shapes that count, where a node has more than it may for its queues.
+    """Return the wildcard shapes that count if a node's queues have more than allowed.
 
     Only the set of subscriptions decides, never their order: workers of one node, and one that
-    restarts, read `clients` as far compacted as it is then. The queues take turns, so one with many
-    shapes crowds out no other.
+    restarts, read `clients` compacted to different degrees. The queues take turns, so a queue with
+    many shapes cannot crowd out another.
 
     Args:
-        wanted: By queue, all that its filters have.
+        wanted: By queue, the shapes of all its filters.
         most: How many count.
     """
     turns = sorted(
@@ -45,7 +45,7 @@ class Attractions:
     """What attracts to queues, as an index: none of it matches a subject by itself.
 
     The choice must not depend on which filter arrived first, so none is widened: every shape is
-    looked up, and each node takes few of them for its queues (`QUEUE_SHAPES_MAX`).
+    looked up, and each node accepts few of them for its queues (`QUEUE_SHAPES_MAX`).
     """
 
     _by_filter: dict[str, dict[Attraction, None]] = field(default_factory=dict)
@@ -81,11 +81,11 @@ class Attractions:
 
 @dataclass(slots=True)
 class Nearness:
-    """How far other nodes are: links of the one walk from a node, looked up once.
+    """Distances to other nodes: links of the one walk from a node, looked up once.
 
     Attributes:
         topology: The mesh; another one has another nearness.
-        node: From where.
+        node: The node from which to measure.
     """
 
     topology: Topology
@@ -123,7 +123,7 @@ class Nearness:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Who gets a message of those that queues want.
+    """The recipients of a message, among the queues that want it.
 
     Attributes:
         here: Queues of this node.
@@ -148,15 +148,15 @@ def chosen_locally(found: Sequence[Attraction], node: str) -> tuple[str, ...]:
 def choose(
     found: Sequence[Attraction], near: Nearness, subject: str, message_class: MessageClass
 ) -> Chosen:
-    """Return who gets a message that is published at a node.
+    """Return the recipients of a message that is published at a node.
 
-    Of each queue that is one member: the home, or of `any` the nearest, by name among equals.
+    Each queue has one: the home, or for `any` the nearest member, by name among equals.
 
     Args:
         found: What attracts the message there.
-        near: How far the members are.
-        subject: The client's: where a node on the way keeps it local, no member behind it is one.
-        message_class: Its class: behind a direct-only link no member is one for guaranteed ones.
+        near: The distances to the members.
+        subject: The client's: a node on the way that keeps it local excludes members behind it.
+        message_class: Its class: members behind a direct-only link get no guaranteed ones.
     """
     candidates: dict[str, list[Attraction]] = {}
     proxies: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Who reaches whom under two topologies, and whose walk is another one: what a change means.
+"""Who reaches whom under two topologies, and whose walk differs: what a change means.
 
 Both are legal, so every node has one walk from every source, and a message that everybody wants
 crosses as many links as there are nodes reached. Spec: DESIGN 3, K28.
@@ -21,7 +21,7 @@ class SourceReach:
 
     Attributes:
         before, after: Links crossed by a message that all want; None if there is no such node.
-        gained, lost: Nodes that it newly or no longer reaches, sorted.
+        gained, lost: Nodes that it now reaches, or no longer reaches, sorted.
     """
 
     source: str
@@ -33,10 +33,10 @@ class SourceReach:
 
 @dataclass(slots=True, kw_only=True)
 class Move:
-    """Walks that leave one way for another.
+    """Walks that change from one way to another.
 
     Attributes:
-        old, new: Where they differ, from the last node before that to the first behind it.
+        old, new: Where they differ, from the last node before that to the first after it.
         pairs: Source -> nodes whose walk from there moves.
         example: One of those walks, before and after.
     """
@@ -58,9 +58,9 @@ class ReachChange:
 
     Attributes:
         sources: Those that reach other nodes than before, by name.
-        guaranteed: Those whose guaranteed messages do; nothing where neither topology has a
-            direct-only zone, for then both classes reach the same. Spec: DMR-11.
-        moves: Walks between the same two nodes that become others: each a cut-over.
+        guaranteed: Those whose guaranteed messages do; empty if neither topology has a direct-only
+            zone, because then both classes reach the same. Spec: DMR-11.
+        moves: Walks between the same two nodes that change: each is a cut-over.
         audience: Endpoints that gain or lose publishers, by the filters in force.
         copies: Links that messages of these filters cross.
     """
@@ -102,9 +102,9 @@ def compare_reach(
 
 
 def _trees(before: Topology, after: Topology) -> Iterator[tuple[str, Tree | None, Tree | None]]:
-    """Yield every source with its walks, None where there is no such node.
+    """Yield every source with its walks, None if there is no such node.
 
-    One by one: a thousand nodes have a million walks.
+    They come one by one: a thousand nodes have a million walks.
     """
     old, new = Graph.of(before), Graph.of(after)
     for source in sorted({**before.nodes, **after.nodes}):
@@ -137,7 +137,7 @@ def _moved(old: Tree, new: Tree) -> Iterator[tuple[str, tuple[Walk, Walk]]]:
         if was is None:
             continue
         if was.link == visit.link and visit.before is not None:
-            # The last step is the same: what differs, if anything, lies before it.
+            # The last step is the same: any difference lies before it.
             if (key := differs.get(visit.before.node)) is None:
                 continue
         else:

@@ -27,16 +27,16 @@ from mesh.model.frames import SourcePartition, TopicPartition
 def outbox_position(
     at: TopicPartition, source: SourcePartition, read: int, held: Iterable[int]
 ) -> OutboxPosition:
-    """Return what is told of a source: how far it is read, and from where on it is needed.
+    """Return the position reported for a source: how far it is read, and from where it is needed.
 
-    What is held for a target is needed still, and so is what takes the place of records that were
-    read in a log that was cut off since: it must not be deleted. Spec: K5, K20, R6.
+    Records held for a target are still needed. So is whatever replaces records that were read in a
+    log that has since been cut off: it must not be deleted. Spec: K5, K20, R6.
 
     Args:
         at: The source.
         source: Its identity.
-        read: How far it was read for certain, no further than where its log was cut off.
-        held: Offsets from which on some target lacks what was read of it.
+        read: How far it was certainly read, not beyond where its log was cut off.
+        held: Offsets from which some target lacks what was read.
     """
     needed = min([read, *held])
     return OutboxPosition(at.topic, source.topic_id, at.partition, read=read, needed=needed)
@@ -48,8 +48,8 @@ class ReadPositions:
 
     Attributes:
         sources: Newest position of every source.
-        stopped: Which are read no further, and where; what is there now was not read.
-        holds: Which targets are left out, by lane.
+        stopped: Sources that are read no further, and where; what is there now was not read.
+        holds: Targets that are left out, by lane.
     """
 
     sources: dict[TopicPartition, SourceAt] = field(default_factory=dict)
@@ -84,12 +84,12 @@ class ReadPositions:
         return self.holds.setdefault(lane, Holds())
 
     def reached(self, at: TopicPartition) -> int:
-        """Return the next offset of a source: no further than where its log was cut off."""
+        """Return the next offset of a source: not beyond where its log was cut off."""
         offset, stop = self.sources[at].next, self.stopped.get(at)
         return offset if stop is None else min(offset, stop.first)
 
     def of_topics(self, topics: Collection[str]) -> Mapping[TopicPartition, OutboxPosition]:
-        """Return what is told of the sources in some topics."""
+        """Return the positions reported for the sources in some topics."""
         found = {}
         for at, position in self.sources.items():
             if at.topic in topics:
@@ -98,7 +98,7 @@ class ReadPositions:
         return found
 
     def _held(self, source: SourcePartition) -> Iterable[int]:
-        """Yield the offsets of a source from which on targets lack what was read of it."""
+        """Yield the offsets of a source from which targets lack what was read of it."""
         for holds in self.holds.values():
             for target in holds:
                 for (_, of), first in holds.next(target).items():

@@ -1,7 +1,7 @@
 """What a queue's consumer remembers of one partition: what is done, and what was handed out.
 
-All of it fits beside the group's offset, so whoever gets the partition next goes on with it. An
-offset counts as handed out before anybody sees its message: a consumer that dies over a message
+All of it fits beside the group's offset, so the next consumer of the partition continues with it.
+An offset counts as handed out before anybody sees its message: a consumer that dies over a message
 leaves the count behind, and a message that kills every consumer ends as a dead letter.
 Spec: DESIGN 6.
 """
@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 WINDOW = 256
-"""Offsets beyond the oldest open one that are handed out at most: what a remark has room for."""
+"""How far beyond the oldest open offset messages are handed out: the remark has no more room."""
 
 TIMES_MAX = 1 << 31
-"""Most times that a message may be said to have been handed out."""
+"""Highest delivery count that a remark may contain."""
 
 _VERSION = "1"
 
@@ -27,7 +27,7 @@ class Share:
     Attributes:
         base: Lowest offset that is not done.
         begun: First offset that was never handed out.
-        leader_epoch: The highest of the records that were read; None if nobody has said.
+        leader_epoch: The highest of the records that were read; None if unknown.
     """
 
     base: int
@@ -38,10 +38,10 @@ class Share:
 
     @classmethod
     def parse(cls, offset: int, remark: str, leader_epoch: int | None = None) -> Share:
-        """Return what a group has committed; a remark of other making is as good as none.
+        """Return what a group has committed; a foreign remark counts as none.
 
-        Whoever may be in the group may write one, so numbers that no window has are none of ours:
-        a range up to a billion would take the memory of each that reads it.
+        Any member of the group may write one, so numbers that no window has are not ours: a range
+        up to a billion would use up the memory of every reader.
         """
         share = cls(offset, offset, leader_epoch)
         try:
@@ -76,11 +76,11 @@ class Share:
         return self._often.get(offset, 1 if offset < self.begun else 0)
 
     def is_done(self, offset: int) -> bool:
-        """Return whether nobody is to see the message at an offset again."""
+        """Return whether nobody should see the message at an offset again."""
         return offset < self.base or offset in self._done
 
     def done_from(self, offset: int) -> int:
-        """Return how many messages are done behind one that is open, from an offset on."""
+        """Return how many messages after an open one, from an offset on, are done."""
         return sum(one >= offset for one in self._done)
 
     def has_room(self, offset: int) -> bool:
@@ -88,7 +88,7 @@ class Share:
         return offset < self.base + WINDOW
 
     def hand_out(self, offset: int) -> int:
-        """Count one more; return how often that is, this time included."""
+        """Count one more delivery; return how many there are, including this one."""
         times = self.times(offset) + 1
         self.begun = max(self.begun, offset + 1)
         if times > 1:
@@ -98,14 +98,15 @@ class Share:
         return times
 
     def take_back(self, offset: int) -> None:
-        """Count one delivery less: nobody has seen the message, and it was announced to nobody."""
+        """Count one delivery less: nobody has seen the message, and nobody was told about it."""
         self._often[offset] = self.times(offset) - 1
 
     def finish(self, offset: int, left: Iterable[int], end: int) -> None:
-        """Note that nobody is to see what stands at an offset again.
+        """Note that nobody should see the message at an offset again.
 
-        Nothing beyond the window is noted: it was never handed out, so it is no message, and
-        whoever comes next passes it over as well. A remark that named it would be as good as none.
+        Nothing beyond the window is noted: it was never handed out, so it is no message, and the
+            next
+        consumer skips it as well. A remark that named it would count as none.
 
         Args:
             offset: Its own.
@@ -118,9 +119,9 @@ class Share:
         self.skip(left, end)
 
     def skip(self, left: Iterable[int], end: int) -> None:
-        """Pass what holds no message: markers, aborted records, and what a broker has deleted.
+        """Skip what holds no message: markers, aborted records, and what a broker has deleted.
 
-        Without it nothing behind a hole as wide as the window would ever be handed out.
+        Otherwise nothing after a hole as wide as the window would ever be handed out.
 
         Args:
             left: Offsets read so far that are not done.
@@ -132,14 +133,14 @@ class Share:
         self.begun = max(self.begun, self.base)
 
     def meet(self, offset: int, leader_epoch: int | None) -> bool:
-        """Forget what a record stands in the place of; return whether there may be any.
+        """Forget what a record has replaced; return whether there may be anything.
 
-        No later leader writes where an earlier one's records are, but where a log has lost them:
-        from the first record of a later one on nothing is what is remembered. Spec: R6.
+        A later leader writes where an earlier one's records are only if a log has lost them: from
+        the first record of a later leader on, nothing is as remembered. Spec: R6.
 
         Args:
             offset: Its own.
-            leader_epoch: Of the leader that took it; None if that is not known.
+            leader_epoch: Of the leader that wrote it; None if that is not known.
         """
         known = self.leader_epoch
         if leader_epoch is None or (known is not None and leader_epoch <= known):
@@ -165,7 +166,7 @@ def _number(text: str, most: int = WINDOW) -> int:
 
 
 def _ranges(offsets: list[int]) -> Iterable[tuple[int, int]]:
-    """Yield (first, last) of each run of neighbours."""
+    """Yield (first, last) of each run of consecutive offsets."""
     begin = 0
     for index, offset in enumerate(offsets):
         if index + 1 == len(offsets) or offsets[index + 1] != offset + 1:

@@ -16,7 +16,7 @@ from mesh.model.topology import Topology
 
 
 class Resource(StrEnum):
-    """What a right is about, in the words of Kafka's tools."""
+    """What a right applies to, in the words of Kafka's tools."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -24,7 +24,7 @@ class Resource(StrEnum):
 
 
 class Operation(StrEnum):
-    """What may be done with it; to look at it is implied."""
+    """What a right allows; describing is implied."""
 
     READ = "READ"
     WRITE = "WRITE"
@@ -35,12 +35,12 @@ class Right:
     """One right of a node's principal.
 
     Attributes:
-        node: Whose principal.
+        node: The node whose principal needs it.
         kafka: Kafka cluster on which it is granted.
-        operation: What it may do.
-        resource: With what.
-        name: Name, or the beginning of names.
-        is_prefix: Whether the name is such a beginning.
+        operation: The operation it allows.
+        resource: The kind of resource.
+        name: Name, or prefix of names.
+        is_prefix: Whether the name is a prefix.
     """
 
     node: str
@@ -70,7 +70,7 @@ def rights_of(topology: Topology, node: str) -> Iterator[Right]:
 
 
 def topics_read_of(topology: Topology, reader: str, writer: str) -> Sequence[str]:
-    """Return the topics of a neighbour that a node reads; over a join one end alone reads."""
+    """Return the topics of a neighbour that a node reads; over a join only one end reads."""
     names = TopicNames(topology.prefix)
     topics = [names.control(writer), names.to_control(writer, reader)]
     topics.append(names.to_trees(writer, reader))
@@ -81,14 +81,14 @@ def topics_read_of(topology: Topology, reader: str, writer: str) -> Sequence[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightsChange:
-    """Rights to grant before, and to take away after a change; sorted."""
+    """Rights to grant before a change, and to revoke after it; sorted."""
 
     needed: Sequence[Right]
     unneeded: Sequence[Right]
 
 
 def compare_rights(before: Topology, after: Topology) -> RightsChange:
-    """Return the rights that nodes need newly or no longer."""
+    """Return the rights that nodes newly need, or no longer need."""
     old, new = _all_rights(before), _all_rights(after)
     return RightsChange(
         needed=sorted(right for right in new if right not in old),

@@ -17,8 +17,8 @@ MEMO_MAX = 65_536
 """Subjects remembered per arrival before the older half is forgotten."""
 
 ROUTES_MAX = 65_536
-"""Distinct routes shared before all that is remembered is forgotten: clients choose subjects, and
-the endpoints that want one may be others for each."""
+"""Distinct routes shared before all of them are forgotten: clients choose subjects, and each may
+have different endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,18 @@ RouteKey = tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """Where messages go; equal routes of one router are one object, unless they name a subject.
+    """Where messages go; equal routes of a router are one object, unless they name a subject.
 
     Attributes:
         neighbours: Links they leave on, sorted.
         endpoints: Endpoints of this node that they are delivered to, sorted.
-        refused: For every other link of this node, the one reason.
-        asks: Of `neighbours`, those whose links select by headers too: see `Router.selected`.
-        addressed: Links on which they leave under another subject, and that one: it names members
-            of queues, and the clients' subject too if somebody else behind the link wants them.
+        refused: The one reason for every other link of this node.
+        asks: Those of `neighbours` whose links select by headers too: see `Router.selected`.
+        addressed: Links on which they leave under another subject, and that subject: it names
+            members of queues, and the clients' subject too if others behind the link want them.
         homeless: Queues for which nobody gets them: this node's, whose home is not linked to it,
             or one that left it while copies were under way.
-        widened: Links and endpoints that get them by a wider filter than they asked for.
+        widened: Links and endpoints that get them by a wider filter than they subscribed.
     """
 
     neighbours: tuple[str, ...]
@@ -79,7 +79,7 @@ class Route:
 
     @property
     def names_a_client_subject(self) -> bool:
-        """Whether a client's subject is in it: then no message of another subject has it."""
+        """Whether a client's subject is in it: then it serves messages of that subject only."""
         several = (one for _, text in self.addressed for one in addresses_of(text))
         return any(not is_of_queue(one) for one in several)
 
@@ -105,7 +105,7 @@ class RouteSum:
         return total
 
     def add(self, route: Route) -> None:
-        """Take in one route: that nobody wants a message is the least of all reasons."""
+        """Add one route: that nobody wants a message is the weakest of all reasons."""
         self.neighbours.update(dict.fromkeys(route.neighbours))
         self.endpoints.update(dict.fromkeys(route.endpoints))
         self.asks.update(dict.fromkeys(route.asks))
@@ -116,7 +116,7 @@ class RouteSum:
                 self.refused[neighbour] = reason
 
     def key(self) -> RouteKey:
-        """Return what a route is made of."""
+        """Return the contents that identify a route."""
         refused = sorted(item for item in self.refused.items() if item[0] not in self.neighbours)
         neighbours, endpoints = tuple(sorted(self.neighbours)), tuple(sorted(self.endpoints))
         asks = tuple(sorted(self.asks))
@@ -132,10 +132,10 @@ class RouteSum:
 
 
 Alike = dict[tuple[object, ...], Route]
-"""What subjects may have in common -> route, which is then the same."""
+"""What subjects may have in common -> the route they then share."""
 
 ALIKE_MAX = 4_096
-"""So many are remembered per arrival before all are forgotten."""
+"""How many are remembered per arrival before all are forgotten."""
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ class Memo:
 
     Attributes:
         young, old: The generations.
-        alike: Routes of subjects that are alike, also of those not seen before.
+        alike: Routes of subjects that are alike, including subjects not seen before.
     """
 
     young: dict[str, Route] = field(default_factory=dict)

@@ -46,11 +46,11 @@ class Router:
     Attributes:
         links: The node's links.
         table: Who wants what; call `forget` after changing it.
-        modes: What its links are, by neighbour, as far as it matters here; up if nothing is said.
+        modes: Relevant modes of its links, by neighbour; missing ones are up.
             Spec: DMR-10, K19, K27.
-        draining: Neighbours of whose shut links that is still read which was sent before.
-        only: Of the endpoints of this node, only this one gets messages; None is all of them.
-        near: How far members of queues are; without it no queue gets anything.
+        draining: Neighbours whose links are shut, but from which earlier messages are still read.
+        only: The only endpoint of this node that gets messages; None for all of them.
+        near: Distances to members of queues; without it no queue gets anything.
     """
 
     links: Sequence[LocalLink]
@@ -75,12 +75,12 @@ class Router:
         return CONDUCT[self.modes.get(neighbour, LinkMode.UP)]
 
     def follow(self, neighbour: str, mode: LinkMode, *, drains: bool = False) -> None:
-        """Go by another mode of a link.
+        """Switch to another mode of a link.
 
         Args:
             neighbour: Its other end.
             mode: What it is now.
-            drains: Whether it was shut, and what was sent before is still read.
+            drains: Whether it was shut, and earlier messages are still read.
         """
         before = self.conduct(neighbour)
         self.modes[neighbour] = mode
@@ -92,7 +92,7 @@ class Router:
         self._list_unread()
 
     def leave(self, neighbour: str) -> None:
-        """Know nothing more of a link."""
+        """Forget a link."""
         self.modes.pop(neighbour, None)
         self.draining.pop(neighbour, None)
         self._list_unread()
@@ -102,11 +102,11 @@ class Router:
         self._unread = frozenset(name for name in unread if name not in self.draining)
 
     def unread(self) -> frozenset[str]:
-        """Return the neighbours of whose outboxes nothing is read. Spec: DMR-10, K27."""
+        """Return the neighbours whose outboxes are not read. Spec: DMR-10, K27."""
         return self._unread
 
     def memo(self, arrival: Arrival, message_class: MessageClass) -> Memo:
-        """Return the memo for one arrival and class, to be asked before `route`."""
+        """Return the memo for one arrival and class; look there before calling `route`."""
         key = (arrival, message_class)
         memo = self._memos.get(key)
         if memo is None:
@@ -125,7 +125,7 @@ class Router:
     def selected(self, route: Route, subject: str, headers: Headers) -> Route:
         """Return where one message of a route goes, by its headers. Spec: EMS-14.
 
-        Copies for members of queues pass where the message itself does not.
+        Copies for queue members pass even if the message itself does not.
         """
         texts = header_texts(headers)
         [client] = [one for one in addresses_of(subject) if not is_of_queue(one)]
@@ -177,11 +177,11 @@ class Router:
         return self._to_queues(route, subject, arrival, message_class, self.near)
 
     def _on_the_way(self, routes: Sequence[tuple[str, Route]]) -> Route:
-        """Return the route of a message for several.
+        """Return the route of a message for several members.
 
-        An address that is not meant leads nowhere behind a link, so all of them go on together,
-        but for a client's subject that a link refuses, or may refuse by headers: behind it that
-        one would be wanted all the same. Spec: EMS-14.
+        An irrelevant address leads nowhere behind a link, so all of them continue together. The
+        exception is a client's subject that a link refuses, or may refuse by headers: behind it
+        that subject would be wanted all the same. Spec: EMS-14.
         """
         total = RouteSum.of(route for _, route in routes)
         refused = [
@@ -201,8 +201,8 @@ class Router:
     def _shared(self, key: RouteKey) -> Route:
         """Return the one object for equal routes.
 
-        One that names a client's subject is kept by the memo of that subject alone: no other has
-        it, and clients may choose a new subject for each message.
+        A route that names a client's subject is kept only by that subject's memo: no other subject
+        has it, and clients may choose a new subject for each message.
         """
         route = self._routes.get(key)
         if route is not None:
@@ -232,10 +232,10 @@ class Router:
         message_class: MessageClass,
         near: Nearness,
     ) -> Route:
-        """Return a route with what queues get that do not all get a copy. Spec: DESIGN 6.
+        """Return a route extended by the queues that do not all get a copy. Spec: DESIGN 6.
 
-        Members are chosen where a message is published; from then on it follows their addresses.
-        A message that arrived over a join is published again for local queues. Spec: UM-7.
+        Members are chosen at the publishing node; from then on a message follows their addresses. A
+        message that arrived over a join is published again for local queues. Spec: UM-7.
         """
         is_published = arrival == PUBLISHED_HERE
         if not is_published and not arrival.row.joins:
@@ -270,9 +270,9 @@ class Router:
     ) -> Route:
         """Return the route to everybody who wants a subject.
 
-        Who gets it by surplus filters is looked up for each subject. Otherwise it is the same for
-        all that the same filters match and links refuse alike: where each message has a subject of
-        its own, they differ in a number and in nothing that matters here.
+        Members reached by surplus filters are looked up for each subject. Otherwise the route is
+        the same for all subjects that the same filters match and links refuse alike: if each
+        message has a subject of its own, those differ in a number and in nothing that matters here.
         """
         matched = filters, wider = self.table.matched(subject)
         if wider:
@@ -304,7 +304,7 @@ class Router:
         matched: Matched,
         causes: Mapping[str, Causes],
     ) -> Route:
-        """Return that route, whoever has asked before; of some links is known what they refuse."""
+        """Compute that route from scratch; what some links refuse is known."""
         wanted, widened = self.table.wanted(subject, matched)
         neighbours: list[str] = []
         asks: list[str] = []
@@ -350,8 +350,8 @@ class Router:
     ) -> Reason | None:
         """Return why a message does not leave on a link on which it may, or None if it does.
 
-        Of several that apply it is the first in the order of `Reason`. Over a link of joins nobody
-        needs to want it. Spec: UM-5, lab.md 2.
+        If several reasons apply, it is the first in the order of `Reason`. Over a link of joins
+        nobody needs to want it. Spec: UM-5, lab.md 2.
         """
         against, unselected = causes
         if against is not None or unselected is not None:
@@ -371,16 +371,16 @@ class Router:
         if interest is None:
             return Reason.NO_INTEREST
         if conduct.direct is not None and not interest.durable:
-            return conduct.direct  # only direct endpoints want it, and nothing waits for those
+            return conduct.direct  # only direct endpoints want it, and nothing waits for them
         return Reason.NODE_DOWN if is_direct and not interest.live else None
 
     @staticmethod
     def _forbids(link: LocalLink, arrival: Arrival) -> Reason | None:
         """Return why nothing that arrived this way may leave on a link, or None if it may.
 
-        It is the first in the order of `Reason`: the rule of the zone, how many joins were crossed,
-        then what is older than the link. One exception: a link of which every join leads here says
-        `NO_INTEREST` of all messages, older ones too.
+        It is the first in the order of `Reason`: the zone's rule, the number of joins crossed, then
+        the link's age. One exception: a link whose joins all lead here says `NO_INTEREST` for all
+        messages, including older ones.
         """
         reason = may_leave(
             link.kind,

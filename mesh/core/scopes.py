@@ -13,18 +13,18 @@ from mesh.model.control import NEVER, Interest, Mark, Version
 class ScopeReader:
     """Follows the adverts and marks of one scope.
 
-    Adverts wait for the mark that ends their transaction. At a mark, additions come into
-    force at once; removals only if count and digest prove that the reader holds what the
-    writer offers. Spec: K23.
+    Adverts wait for the mark that ends their transaction. At a mark, additions take effect at
+    once; removals only if count and digest prove that the reader holds what the writer offers.
+    Spec: K23.
 
     Attributes:
         view: Exactly what the control topic says, up to the newest mark.
-        ghosts: Entries no longer in `view`, or not as strong there, that stay in force until the
-            next proof.
+        ghosts: Entries no longer in `view`, or weaker there, that stay in force until the next
+            proof.
         pending: Adverts since the newest mark.
         mark: Newest mark, or None.
         proven: Whether `view` agrees with it.
-        recalled: Version that the node has acknowledged, although this reader has not come as far;
+        recalled: Version that the node has acknowledged although this reader has not reached it;
             `NEVER` for none. Nothing that an older mark proves ends what is in force.
     """
 
@@ -43,7 +43,7 @@ class ScopeReader:
     def marked(self, mark: Mark) -> dict[str, Interest | None]:
         """Apply a mark; return what changes in force: filter to interest, or None for gone.
 
-        A mark older than the newest is ignored: old records played again change nothing.
+        A mark older than the newest is ignored: replayed old records change nothing.
         """
         if self.mark is not None and (mark.epoch, mark.number) < (
             self.mark.epoch,
@@ -81,7 +81,7 @@ class ScopeReader:
             changes[filter_] = interest
 
     def _has_come_as_far(self) -> bool:
-        """Return whether the newest mark is no older than what the node has acknowledged."""
+        """Return whether the newest mark is at least as new as what the node has acknowledged."""
         return self.mark is not None and (self.mark.epoch, self.mark.number) >= self.recalled
 
     @property
@@ -90,14 +90,13 @@ class ScopeReader:
         return self.mark is None or (self.proven and self._has_come_as_far())
 
     def is_older(self, version: Version) -> bool:
-        """Return whether nothing is read yet, or less than what was proven at a version."""
+        """Return whether nothing is read yet, or less than was proven at a version."""
         return self.mark is None or (self.mark.epoch, self.mark.number) < version
 
     def freeze(self, filters: Sequence[str]) -> dict[str, Interest | None]:
-        """Bring into force what was proven last, of a neighbour that cannot be read; return it.
+        """Put in force what an unreadable neighbour was last proven to want; return it.
 
         It is wanted by endpoints that may be away: never for direct. The first proof replaces it.
-
         Spec: K21.
         """
         frozen: dict[str, Interest] = {}
@@ -105,13 +104,13 @@ class ScopeReader:
             seen = self.view.get(filter_)
             if seen is None:
                 frozen[filter_] = Interest(durable=True, live=False)
-            elif not seen.durable:  # read while only direct endpoints wanted it
+            elif not seen.durable:  # last read when only direct endpoints wanted it
                 frozen[filter_] = replace(seen, durable=True)
         self.ghosts.update(frozen)
         return dict(frozen)
 
     def recall(self, filters: Sequence[str], version: Version) -> dict[str, Interest | None]:
-        """Bring into force what the node has acknowledged up to a version; return it. Spec: K21."""
+        """Put in force what the node has acknowledged up to a version; return it. Spec: K21."""
         self.recalled = max(self.recalled, version)
         return self.freeze(filters)
 
@@ -119,15 +118,15 @@ class ScopeReader:
         """Expect every record again; what is in force stays so until it is proven. Spec: K23.
 
         Args:
-            has_lost_end: Whether newer records than those that are left were read: what older
-                marks prove is what was offered long ago, and ends nothing.
+            has_lost_end: Whether records newer than the remaining ones were read: what older marks
+                prove was offered long ago, and ends nothing.
         """
         known = NEVER if self.mark is None else (self.mark.epoch, self.mark.number)
         self.ghosts.update(self.view)
         self.view.clear()
         self.pending.clear()
         self.mark, self.proven, self._digest = None, False, 0
-        # Else what was acknowledged is read as well, or has been lost there for good.
+        # Otherwise what was acknowledged is read as well, or is lost there for good.
         self.recalled = max(self.recalled, known) if has_lost_end else NEVER
 
     def in_force(self) -> Iterator[tuple[str, Interest]]:
@@ -150,7 +149,7 @@ class ScopeWriter:
     digest: int = 0
 
     def change(self, filter_: str, before: Interest | None, after: Interest | None) -> None:
-        """Account for one entry that changes from `before` to `after`."""
+        """Account for an entry that changes from `before` to `after`."""
         if before is not None:
             self.count -= 1
             self.digest = (self.digest - entry_digest(filter_, before)) % MODULUS
@@ -159,6 +158,6 @@ class ScopeWriter:
             self.digest = (self.digest + entry_digest(filter_, after)) % MODULUS
 
     def next_mark(self, epoch: int) -> Mark:
-        """Return the mark that ends the changes made since the one before."""
+        """Return the mark that ends the changes since the previous one."""
         self.number += 1
         return Mark(epoch, self.number, self.count, self.digest)

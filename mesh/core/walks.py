@@ -43,9 +43,9 @@ class Walk:
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """A message at a node, with how it arrived: the state that a walk continues from.
+    """A message at a node, and how it arrived: the state from which a walk continues.
 
-    Not frozen only because a thousand nodes make a million of them.
+    It is not frozen only because a thousand nodes make a million of them.
 
     Attributes:
         node: Where it is.
@@ -83,19 +83,19 @@ class Visit:
 
 
 Tree = Mapping[str, Visit]
-"""Node -> how an origin's message comes there, nearest first, the origin left out."""
+"""Node -> how an origin's message gets there, nearest first, without the origin."""
 
 
 @dataclass(slots=True)
 class Graph:
-    """Links by node and zone, so that a zone in which nothing may leave costs one look.
+    """Links by node and zone, so that a zone in which nothing may leave costs one lookup.
 
     Attributes:
         kinds: Kind of each zone.
         exits: Per node and zone the links that lead away, with the node at their other end,
             sorted.
         joins: By zone.
-        expanded: Visits gone on from so far: what searching on this graph has cost.
+        expanded: Visits continued from so far: the cost of searching this graph.
     """
 
     kinds: Mapping[str, ZoneKind]
@@ -139,18 +139,18 @@ class Graph:
         return link.ends if join is None else (join.source,)
 
     def add(self, link: Link) -> None:
-        """Put a link in, in order."""
+        """Add a link, in order."""
         for node in self._starts(link):
             exits = self.exits[node].setdefault(link.zone, [])
             insort(exits, (link, link.other(node)))
 
     def remove(self, link: Link) -> None:
-        """Take a link out."""
+        """Remove a link."""
         for node in self._starts(link):
             self.exits[node][link.zone].remove((link, link.other(node)))
 
     def has(self, link: Link) -> bool:
-        """Return whether a link is in."""
+        """Return whether a link is in the graph."""
         node, other = link.ends
         return (link, other) in self.exits[node].get(link.zone, ())
 
@@ -183,7 +183,7 @@ class Graph:
     def _over_join(
         self, visit: Visit, join: Join, exits: Iterable[tuple[Link, str]]
     ) -> Iterator[Visit]:
-        """Yield the visit behind a join; two in opposite directions are one link."""
+        """Yield the visit after a join; two in opposite directions are one link."""
         arrival = visit.link
         row = row_over(visit.row, join.hops)
         for link, neighbour in exits:
@@ -233,7 +233,7 @@ def walks_from(
 
 
 def tree_from(graph: Graph, origin: str) -> Tree:
-    """Return how messages of an origin come to every node, under interest everywhere."""
+    """Return how messages of an origin reach every node, under interest everywhere."""
     start = Visit(origin)
     found: dict[str, Visit] = {origin: start}
     queue = [start]

@@ -16,7 +16,7 @@ class Crossing:
     """One step of a way.
 
     Attributes:
-        hops: Links of this zone crossed in a row, this one among them.
+        hops: Links of this zone crossed in a row, including this one.
     """
 
     source: str
@@ -31,10 +31,10 @@ class DeadEnd:
     """Where messages stop on the way to a node that they do not reach.
 
     Attributes:
-        walk: How they come to the node nearest to it, by links.
-        link: Over which they would have to go on; None if no link leads nearer.
+        walk: How they reach the node closest to it, by links.
+        link: The link over which they would have to continue; None if no link leads closer.
         reason: Why they do not: by the forwarding table, or because no link leads on.
-        text: That in a sentence.
+        text: The same as a sentence.
     """
 
     walk: Walk
@@ -99,7 +99,7 @@ def _dead_end(topology: Topology, tree: Tree, origin: str, target: str) -> DeadE
 
 
 def crossings(topology: Topology, walk: Walk) -> Sequence[Crossing]:
-    """Return the steps of a walk with the hop count that a message has behind each."""
+    """Return the steps of a walk with the hop count that a message has after each."""
     found: list[Crossing] = []
     for source, target, link in zip(walk.nodes, walk.nodes[1:], walk.links, strict=False):
         on_zone = bool(found) and found[-1].zone == link.zone
@@ -110,7 +110,7 @@ def crossings(topology: Topology, walk: Walk) -> Sequence[Crossing]:
 
 
 def _distances(topology: Topology, target: str) -> Mapping[str, int]:
-    """Return how many links lie between a node and every other, whatever their rules."""
+    """Return how many links lie between a node and every other, regardless of rules."""
     found = {target: 0}
     queue = [target]
     for node in queue:
