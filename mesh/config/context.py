@@ -37,13 +37,15 @@ class Context:
         file: Its topology file, absolute.
         addresses: Bootstrap addresses of Kafka clusters, where they are not those of the file.
         is_local: Whether a mesh that was started on this machine left it, and the next one of its
-            name may take its place; those that people add are theirs.
+            name may take its place once it has ended; those that people add are theirs.
+        pid: Of the process that runs it, if it is local; 0 if that is not known.
     """
 
     name: str
     file: Path
     addresses: Mapping[str, str] = field(default_factory=dict)
     is_local: bool = False
+    pid: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -70,8 +72,8 @@ def save_context(context: Context, *, folder: Path | None = None) -> None:
 def select_local(context: Context, *, folder: Path | None = None) -> str:
     """Keep and select a mesh that was started on this machine; return what it is called.
 
-    A context that a person has added is not touched: the mesh then gets the next free name, as in
-    `prod-2`.
+    A context that a person has added is not touched, nor one of a mesh that runs: the mesh then
+    gets the next free name, as in `prod-2`.
 
     Raises:
         ConfigError: As for `save_context`.
@@ -83,7 +85,7 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
             fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
         ):
             name = next(names)
-        _add(stored, replace(context, name=name, is_local=True))
+        _add(stored, replace(context, name=name, is_local=True, pid=os.getpid()))
         _select(stored, name)
     return name
 
@@ -159,7 +161,20 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
 
 def _gives_way(stored: _Stored, name: str, to: str) -> bool:
     """Return whether a context may be replaced by a mesh that was started on this machine."""
-    return name == to and stored.contexts[name].is_local
+    found = stored.contexts[name]
+    return name == to and found.is_local and not _runs_elsewhere(found.pid)
+
+
+def _runs_elsewhere(pid: int) -> bool:
+    """Return whether another process than this one has that id."""
+    if pid in (0, os.getpid()):
+        return False
+    try:
+        with suppress(PermissionError):  # it is somebody else's
+            os.kill(pid, 0)  # which asks, and does nothing
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 def _add(stored: _Stored, context: Context) -> None:
@@ -208,7 +223,11 @@ def _load(folder: Path | None) -> _Stored:
         data = json.loads(text)
         contexts = {
             name: Context(
-                name, Path(one["file"]), _texts(one["addresses"]), one.get("local") is True
+                name,
+                Path(one["file"]),
+                _texts(one["addresses"]),
+                is_local=one.get("local") is True,
+                pid=_pid(one.get("pid")),
             )
             for name, one in data["contexts"].items()
         }
@@ -223,6 +242,13 @@ def _texts(addresses: Mapping[str, object]) -> Mapping[str, str]:
     if not all(isinstance(one, str) for one in addresses.values()):
         raise TypeError("an address is not text")
     return {name: str(one) for name, one in addresses.items()}
+
+
+def _pid(given: object) -> int:
+    """Return the id of a process; 0 for what is none, such as the groups below it."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        return 0
+    return max(0, given)
 
 
 @contextmanager
@@ -249,7 +275,12 @@ def _store(stored: _Stored, path: Path) -> None:
         "selected": stored.selected,
         "previous": stored.previous,
         "contexts": {
-            name: {"file": str(one.file), "addresses": dict(one.addresses), "local": one.is_local}
+            name: {
+                "file": str(one.file),
+                "addresses": dict(one.addresses),
+                "local": one.is_local,
+                "pid": one.pid,
+            }
             for name, one in sorted(stored.contexts.items())
         },
     }

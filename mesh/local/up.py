@@ -119,7 +119,8 @@ def select_mesh(fleet: Fleet, progress: Progress) -> None:
         progress(f"no context was selected: {error}")
         return
     if name != wanted:
-        progress(f"context {wanted} is one that you added and stays; this mesh is {name}")
+        whose = "is one that you added, or whose mesh runs, and stays"
+        progress(f"context {wanted} {whose}; this mesh is {name}")
     if (other := os.environ.get(VARIABLE, "")) not in ("", name):
         progress(f"context {name} is selected, but {VARIABLE} says {other} and wins")
     else:

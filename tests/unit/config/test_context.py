@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -133,6 +137,37 @@ def test_a_mesh_of_this_machine_takes_no_context_that_a_person_added(tmp_path: P
     assert current_context(folder=tmp_path, environment={}) == mine
     assert select_local(Context("demo", tmp_path / "d.yaml"), folder=tmp_path) == "demo"
     assert previous_context(folder=tmp_path) == mine
+
+
+def test_a_mesh_that_runs_keeps_its_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands would speak to the second one of its name, and to nobody once that ends."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(timeout=60)
+
+    def started_by(pid: int, port: int) -> str:
+        with monkeypatch.context() as patched:
+            patched.setattr("os.getpid", lambda: pid)
+            addresses = {"k": f"localhost:{port}"}
+            return select_local(Context("m", tmp_path / "m.yaml", addresses), folder=tmp_path)
+
+    assert started_by(ended.pid, 1) == "m"
+    assert started_by(os.getppid(), 2) == "m"
+    assert started_by(os.getpid(), 3) == "m-2"
+    assert [one.addresses["k"] for one in list_contexts(folder=tmp_path)] == [
+        "localhost:2",
+        "localhost:3",
+    ]
+
+
+@pytest.mark.parametrize("pid", [0, -1, 10**30, "7", None, True])
+def test_what_is_no_process_keeps_no_context(pid: object, tmp_path: Path) -> None:
+    """As in a file of an earlier version, or one that somebody has edited."""
+    one = {"file": "/m.yaml", "addresses": {}, "local": True, "pid": pid}
+    data = {"selected": "m", "contexts": {"m": one}}
+    (tmp_path / "contexts.json").write_text(json.dumps(data))
+    assert select_local(Context("m", tmp_path / "m.yaml"), folder=tmp_path) == "m"
 
 
 def test_case_makes_no_other_name(tmp_path: Path) -> None:
