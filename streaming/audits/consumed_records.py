@@ -7,7 +7,7 @@ one on nothing else was deleted. What may have been there is owed and not proven
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -44,6 +44,16 @@ class ConsumedRecords:
         endpoint = EndpointKey(topic.node, topic.other)
         self.bounds[endpoint] = {}
         self.unbounded.setdefault(endpoint, {})[place] = (first, last)
+
+    def lose_all(self, endpoint: EndpointKey) -> None:
+        """Take that the topic of an endpoint was deleted, with whatever it held."""
+        self.bounds[endpoint] = {}
+        self.unbounded.setdefault(endpoint, {})
+
+    def keep(self, endpoints: Collection[EndpointKey]) -> None:
+        """Forget all other endpoints: nobody asks for anything there."""
+        self.bounds = {one: known for one, known in self.bounds.items() if one in endpoints}
+        self.unbounded = {one: lost for one, lost in self.unbounded.items() if one in endpoints}
 
     def bound(self, ends: Mapping[TopicPartition, int]) -> Iterator[Finding]:
         """Take where ingress partitions end: nothing behind that was deleted; yield the news."""

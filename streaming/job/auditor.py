@@ -488,4 +488,5 @@ class Auditor:
 
         told = state.names.uuids, state.eras.numbers_of, claimed, read_of
         interest.prune(*told, now_s=self.clock())
+        state.consumed.keep(interest.subscriptions)
         self.bundler.forget(interest, state.eras.known())

@@ -20,7 +20,7 @@ from streaming.audits.excuses import Excuses
 from streaming.audits.findings import Register
 from streaming.audits.holds import Holds
 from streaming.audits.hop_progress import HopProgress
-from streaming.audits.interest import Interest
+from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.links import Links
 from streaming.audits.minutes import Minutes
 from streaming.audits.names import Names
@@ -152,7 +152,9 @@ class State:
         self.interest.lanes.forget_recreated(place)
         self._forget_order([place])
         topic = place_of(self.eras.prefix, place.topic)
-        if topic.kind == LEDGER:
+        if topic.kind == ENDPOINT:
+            self._lose_endpoint(place)
+        elif topic.kind == LEDGER:
             self.interest.lanes.lose_cuts(topic.node)
         elif topic.kind == CLIENTS:
             self.names.told.pop(topic.node, None)
@@ -181,10 +183,22 @@ class State:
                 del self.read[place]
         for place in endpoints[:FORGOTTEN_MAX]:
             self.certifier.blocks.forget_recreated(place, 0)
+            self._lose_endpoint(place)
             self.progress.forget_recreated(place, "")
             self.ids.pop(place.topic, None)
             del self.read[place]
         self._forget_order(endpoints[:FORGOTTEN_MAX])
+
+    def _lose_endpoint(self, place: TopicPartition) -> None:
+        """Take that an endpoint's topic was deleted: it may have had what nobody has read.
+
+        Of endpoints that nobody asks for any more nothing is kept: clients make new ones for ever.
+        """
+        topic = place_of(self.eras.prefix, place.topic)
+        endpoint = EndpointKey(topic.node, topic.other)
+        if any(one.removed is None for one in self.interest.subscriptions.get(endpoint, ())):
+            self.consumed.lose_all(endpoint)
+            self.interest.changes += 1
 
     def _forget_order(self, places: Collection[TopicPartition]) -> None:
         self.order.forget(places)

@@ -227,6 +227,30 @@ def test_a_loss_at_one_endpoint_is_told_while_another_one_is_held(
     assert bench.settle() == ["missing", "missing"]
 
 
+# -- endpoints that are deleted and made again -------------------------------------------------
+
+ENDPOINT = "mesh.c.ep.s1"
+
+
+def test_what_an_endpoint_had_got_before_it_was_made_again_is_not_missing(
+    bench: PlainBench, plant: Plant
+) -> None:
+    """It had come, and was deleted before the auditor read it: it was told as a loss."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"], partition=1)
+    bench.settle()
+    bench.clock_s += 60
+    plant.carry(5, ["c/s1"])
+    plant.logs[ENDPOINT, 0] = []
+    plant.logs[ENDPOINT, 1] = []
+    bench.ids[ENDPOINT] = "ab" * 16
+    assert "missing" not in bench.settle()
+    assert certified(bench) == [(True, True)]  # of the other partition
+    plant.carry(9, ["c/s1"], lost=[7])
+    bench.settle()
+    assert missing(bench) == [("c/s1", ("mesh.a.in.g/0/0/12",))]
+
+
 # -- findings that are told before they are saved --------------------------------------------
 
 

@@ -324,6 +324,18 @@ def test_what_an_endpoint_had_got_before_it_was_recreated_is_not_missing(bench: 
     assert not blocks.open[INGRESS][1].is_faultless
 
 
+def test_of_endpoints_that_were_made_again_those_are_known_that_somebody_asks_for(
+    bench: Bench,
+) -> None:
+    """Clients make new ones and delete old ones for ever."""
+    state, other = bench.auditor.state, TopicPartition("mesh.a.ep.other", 0)
+    for place in (TARGET, other):
+        state.forget_recreated(place, "ef" * 16, 0)
+    assert list(state.consumed.unbounded) == [EndpointKey("a", "s")]
+    state.consumed.keep({})
+    assert (state.consumed.unbounded, state.consumed.bounds) == ({}, {})
+
+
 def test_what_a_node_lost_before_it_got_another_uuid_stays_lost(bench: Bench) -> None:
     """Nothing would be owed to it that lanes knew under the former one."""
     bench.read[INGRESS] = 5003
