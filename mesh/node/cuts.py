@@ -12,7 +12,7 @@ from mesh.node.relinking import has_switched, is_switching, topology_cut
 
 @dataclass(slots=True)
 class Cuts:
-    """Keeps what is news of cuts, and holds back what does not stand yet.
+    """Collects new cuts, and holds back those that are not certain yet.
 
     While nodes switch to another topology one after the other, some still pass on what they heard
     over links that are gone. So a node that becomes known meanwhile may be known over a walk that
@@ -42,8 +42,8 @@ class Cuts:
     def follow(self, version: Version, entries: Mapping[str, Members]) -> dict[str, int]:
         """Follow a stage of a change; return the cut that says which topology holds from here.
 
-        Once every node works by the new topology all is told that is known still: other rules may
-        hold on the way, and by these what was told before says nothing.
+        Once every node works by the new topology everything still known is announced again: other
+        rules may apply on the way, and by these the earlier announcements say nothing.
 
         Args:
             version: Of the change and its stage.
@@ -57,7 +57,7 @@ class Cuts:
         return topology_cut(self.number)
 
     def take(self, entries: Mapping[str, Members]) -> dict[str, int]:
-        """Return what is news of this node, and of others that are known still, once."""
+        """Return new cuts, once: of this node, and of others that are still known."""
         news, self._news = self._news, {}
         cuts: dict[str, int] = {}
         for uuid, offset in news.items():

@@ -1,10 +1,10 @@
-"""What is known of consumers of queues, here and elsewhere; handed on with the heartbeat.
+"""What is known of consumers of queues, here and elsewhere; passed on with the heartbeat.
 
-Every node repeats the newest that it knows of every member, so it comes as far as beats do. It is
-no interest: nothing waits for it, and what is late or lost is replaced by the next beat. A member
-whose beats come no more demands nothing, and neither does a queue that it speaks of no more: both
-are judged by the beats of the member itself, so that nodes which repeat one another keep nothing
-alive. Spec: DESIGN 6, K32.
+Every node repeats the newest demand that it knows of every member, so demands travel as far as
+beats do. They are no interest: nothing waits for them, and what is late or lost is replaced by the
+next beat. A member whose beats have stopped demands nothing, and neither does a queue that it no
+longer mentions: both are judged by the beats of the member itself, so that nodes which repeat one
+another keep nothing alive. Spec: DESIGN 6, K32.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from mesh.model.demands import QueueDemand
 from mesh.model.names import fold
 
 BEATS = 3
-"""How many beats of a member, or times of one here, a demand is good for without a newer one."""
+"""How many beats of a member, or times of one here, a demand stays valid without a newer one."""
 
 EXPIRES_MS = BEATS * BEAT_MS
 
 FORGET_MS = 600_000
-"""After so long it is not even known any more how far a silent member had come."""
+"""After this long a silent member's last beat is forgotten, too."""
 
 ANNOUNCED_MAX = 2_000
-"""Most demands in one heartbeat, the own ones first: 0.4 MB with the longest names. Who does not
-hear of a member sends it nothing ahead of its time; what waits for it waits where it is."""
+"""Most demands in one heartbeat, the own ones first: 0.4 MB with the longest names. A node that
+does not hear of a member sends it nothing in advance; what waits for it waits where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Demands:
 
     node: str
     own: dict[str, int] = field(default_factory=dict)
-    _empty: dict[str, int] = field(default_factory=dict)  # beats in which there was no room
+    _empty: dict[str, int] = field(default_factory=dict)  # beats without any room
     _others: dict[tuple[str, str], QueueDemand] = field(default_factory=dict)
     _newest: dict[str, _Newest] = field(default_factory=dict)
 
     def see(self, queue: str, room: int | None) -> None:
-        """Record how much an own queue could take in; None: it is not announced."""
+        """Record how much an own queue could take in; None: do not announce it."""
         self.own.pop(queue, None)
         if room is not None:
             self.own[queue] = room
@@ -77,7 +77,7 @@ class Demands:
         self.expire(now_ms)
 
     def expire(self, now_ms: int) -> None:
-        """Forget what members demanded that are silent, or speak of other queues only by now."""
+        """Forget the demands of members that are silent, or now mention other queues only."""
         for key, one in list(self._others.items()):
             newest = self._newest[one.node]
             epoch, beat = newest.version
@@ -89,7 +89,7 @@ class Demands:
                 del self._newest[node]
 
     def keep(self, nodes: Collection[str]) -> None:
-        """Know nothing more of members but these: who comes under a name counts its beats anew."""
+        """Forget all other members: a newcomer under an old name restarts its beat numbers."""
         self._newest = {node: one for node, one in self._newest.items() if node in nodes}
         self._others = {key: one for key, one in self._others.items() if one.node in nodes}
 

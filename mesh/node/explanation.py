@@ -40,10 +40,10 @@ class KnownNode:
 
     Attributes:
         uuid: Its identity; empty before its first start.
-        subscriptions: What its clients asked for, oldest first.
+        subscriptions: What its clients requested, oldest first.
         offers: Entries that it offers per scope.
         marks: Newest mark per scope.
-        down: Neighbours that it takes for down.
+        down: Neighbours that it considers down.
         disabled: Neighbours whose link is disabled at its end.
         is_up: Whether it serves now.
     """
@@ -105,7 +105,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class NotReached:
-    """A node that the message does not come to.
+    """A node that the message does not reach.
 
     Attributes:
         reason: Of the link where the way to it ends, or `no_way`.
@@ -161,7 +161,7 @@ def explain(
         subject: A valid subject.
         source: Where the message is published.
         message_class: Its class.
-        headers: The client's own: selectors may ask for them.
+        headers: The client's own: selectors may depend on them.
     """
     raw = [(name, text.encode()) for name, text in headers.items()]
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
@@ -217,7 +217,7 @@ def _refusal(
 
 
 def _cause(link: LocalLink, explanation: Explanation) -> FilterCause | None:
-    """Return what of the topology keeps the message off a link, its headers apart, or None."""
+    """Return what in the topology keeps the message off a link, its headers apart, or None."""
     against = link.cause_against(explanation.subject, explanation.message_class)
     return against or link.cause_unselected(explanation.subject)
 
@@ -347,9 +347,9 @@ def _at_dead_end(node: str, end: DeadEnd, *, wants: bool) -> NotReached:
 def _where_refused(
     node: str, at: Refusal, interests: Sequence[Subscription], *, is_up: bool
 ) -> NotReached:
-    """Return why a node that is wanted by no other reason is not reached: its way is refused.
+    """Return why a node is not reached that has no other reason: its way is refused.
 
-    What it wants may not have travelled to there yet, has ended with the node, or does not travel
+    Its interest may not have travelled that far yet, has ended with the node, or does not travel
     at all.
     """
     reason, text = at.reason, at.text

@@ -35,10 +35,10 @@ class Faults:
     Attributes:
         stops: By place: the neighbour, empty for the own ingress, and the stop.
         gaps: Open repair requests, with the neighbour asked.
-        accepted: What operators consent to now, by place.
+        accepted: What operators accept now, by place.
         endpoints: Status of the endpoints that have something to report.
         full: By neighbour: why no more may wait for it, or nothing.
-        awaited: Neighbours of whom lanes must hear more before they read anything.
+        awaited: Neighbours that lanes must hear more from before they read anything.
     """
 
     stops: dict[Place, tuple[str, Stop]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Faults:
             yield WriteStop(topic, partition, None)
 
     def accept(self, stop: Stop) -> Iterator[ResumeSource]:
-        """Take an operator's consent: it is good for exactly this loss and no other."""
+        """Take an operator's consent: it applies to exactly this loss and no other."""
         place = (stop.topic, stop.partition)
         self.accepted[place] = stop
         if (found := self.stops.get(place)) is not None and found[1] == stop:
@@ -117,7 +117,7 @@ class Faults:
             yield WriteRepair(key[0], request, is_open=True)
 
     def forget(self, gone: Sequence[str]) -> None:
-        """Ask nothing of neighbours whose links were removed; lanes report the end of stops."""
+        """Request nothing of neighbours whose links were removed; lanes report the end of stops."""
         for key in [one for one in self.gaps if one[0] in gone]:
             del self.gaps[key]
         for name in gone:
@@ -150,7 +150,7 @@ class Faults:
         return replace(link, state=LinkWord.FULL, reason="; ".join(filter(None, reasons)))
 
     def of_neighbour(self, neighbour: str) -> Sequence[Stop]:
-        """Return what is stopped of a neighbour's outboxes."""
+        """Return the stops of a neighbour's outboxes."""
         return [stop for name, stop in self.stops.values() if name == neighbour]
 
 

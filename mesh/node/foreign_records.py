@@ -1,4 +1,4 @@
-"""What the node's own control topic says and should not: a foreign writer, or an earlier one.
+"""Records on the node's own control topic that should not be there: foreign, or outdated ones.
 
 The leader wrote every record that counts, so the newest of each key is what it offers, unless a
 tool replayed old records or garbage took the place of one. The difference is written again.
@@ -22,15 +22,15 @@ from mesh.node.learner import Learner
 Key = TypeVar("Key", Scope, tuple[Scope, str])
 
 PATIENCE_MS = Patience(2_000, 60_000)
-"""The leader reads its own records a moment after it wrote them; a difference that lasts is none
-of its own. Where brokers are so slow that it reads them later than that, what it wrote before looks
+"""The leader reads its own records a moment after it wrote them, so a difference that lasts is not
+its own. If brokers are so slow that it reads them later than that, its own earlier records look
 foreign to it: each time it has written a scope again it waits twice as long, until it has read what
-it wrote last. Readers would never be through with its marks otherwise."""
+it wrote last. Otherwise readers would never finish with its marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outdone:
-    """A record that readers believe and the leader did not write, and since when it is known."""
+    """A record that readers believe and the leader did not write, and since when that is known."""
 
     what: str
     since_ms: int
@@ -38,7 +38,7 @@ class _Outdone:
 
 @dataclass(slots=True)
 class ForeignRecords:
-    """Differences between the own control topic and the leader's offers, with since when.
+    """Differences between the own control topic and the leader's offers, each with its start.
 
     Attributes:
         caught_up: Whether the topic has been read to the end that it had at the start.
@@ -55,8 +55,8 @@ class ForeignRecords:
     ) -> None:
         """Compare an entry or a mark on the topic with what the leader offers.
 
-        With its first offer a leader itself compares all entries, those that come until then too,
-        and marks every scope: no mark from before matters then, unless readers take it for newer.
+        With its first offer a leader itself compares all entries, including those that arrive until
+        then, and marks every scope: earlier marks do not matter then, unless readers prefer them.
         """
         scope = said.scope
         if not leader.has_offered:
@@ -77,22 +77,22 @@ class ForeignRecords:
             self._outdo(f"the mark of {scope}", now_ms)
 
     def read_beat(self, leader: Leader, said: OwnBeatRead, now_ms: int) -> None:
-        """Notice a heartbeat that neighbours take for newer than all that the leader sends."""
+        """Notice a heartbeat that neighbours consider newer than all that the leader sends."""
         if (said.epoch, said.number) > (leader.epoch, leader.beating.number):
             self._outdo("a heartbeat", now_ms)
 
     def _outdo(self, what: str, now_ms: int) -> None:
-        """Remember what readers take for newer: no agreement later makes them forget it."""
+        """Remember what readers consider newer: no later agreement makes them forget it."""
         self._outdone = self._outdone or _Outdone(what, now_ms)
 
     def overwrite(
         self, leader: Leader, learner: Learner, now_ms: int
     ) -> Iterator[WriteAdvert | WriteMark | RestartLeadership | Note]:
-        """Write again what has differed for long, with a mark that lets readers prove it."""
+        """Write again what has differed for long enough, with a mark that lets readers prove it."""
         if not self.caught_up:
             return
         if self._outdone is not None and now_ms - self._outdone.since_ms >= PATIENCE_MS.first:
-            # A mate with a newer epoch would have ended this leadership by now.
+            # Another worker with a newer epoch would have ended this leadership by now.
             yield Note(
                 "control.foreign", {"what": self._outdone.what, "text": "newer than the leader's"}
             )

@@ -1,4 +1,4 @@
-"""What one node lets through of its links, by what all nodes say of theirs. Spec: K27."""
+"""What one node lets through on its links, by what all nodes say about theirs. Spec: K27."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mesh.model.links import Gate, GateStatus, NodeLinks
 from mesh.model.topology import Topology
 
 LAGGARDS_MAX = 5
-"""Nodes named that a link waits for; more would not be read."""
+"""How many nodes are named that a link waits for; more would not be read."""
 
 NOTHING_REFUSED = Judgement({}, (), {})
 
 Gates = Mapping[str, GateStatus]
-"""By neighbour."""
+"""Gates by neighbour."""
 
 
 def by_name(record: NodeLinks) -> Gates:
@@ -27,7 +27,7 @@ def by_name(record: NodeLinks) -> Gates:
 
 
 def states(gates: Gates) -> Mapping[str, Gate]:
-    """Return what is not open: who has not been heard of is not shut."""
+    """Return the gates that are not open: a neighbour not heard of yet is not shut."""
     return {name: gate.state for name, gate in gates.items() if gate.state is not Gate.OPEN}
 
 
@@ -42,7 +42,7 @@ def opened(gate: GateStatus) -> GateStatus:
 
 
 def on_wire(gate: GateStatus) -> GateStatus:
-    """Return a gate as it is published: others know by themselves whom a link waits for."""
+    """Return a gate as it is published: others know by themselves what a link waits for."""
     return gate if gate.state is Gate.REFUSED else replace(gate, reason="")
 
 
@@ -53,7 +53,7 @@ def is_same(before: NodeLinks, after: NodeLinks, neighbour: str) -> bool:
 
 
 def only_peers_changed(last: NodeLinks | None, record: NodeLinks) -> bool:
-    """Return whether nothing about the own links has changed but who the neighbours are.
+    """Return whether nothing about the own links has changed except who the neighbours are.
 
     Other links must be published at once: when a change ends, a node whose record has the former
     ones is apart. So must a link that has opened: the next leader goes by what was published.
@@ -102,14 +102,14 @@ def kept_open(
 ) -> Sequence[str]:
     """Return the neighbours whose links lose, but carry data until all nodes let them go.
 
-    Where every link of a loop carries data already, messages go round: that ends at once.
+    If every link of a loop already carries data, messages go round: that ends at once.
 
     Args:
         records: What each node says.
-        own: What this one does.
+        own: This node's own record.
         near: uuids of all nodes connected with this one.
         losers: Links that lose although they carry data.
-        said: Digests of all that this node has said to have seen since its links are what they are.
+        said: Digests of everything that this node has said to have seen with its present links.
 
     Spec: K27, K28.
     """
@@ -119,7 +119,7 @@ def kept_open(
         if mine[0] != own.uuid:
             continue
         peer = records[other[0]]
-        # It opened when all had seen what this node said, before this one heard what is news.
+        # It opened after all had seen what this node said, but before this one heard the news.
         has_opened = peer.gate_to(other[1]) is Gate.OPEN and peer.seen in said
         if own.gate_to(mine[1]) is Gate.OPEN or has_opened:
             kept.append(mine[1])
@@ -133,11 +133,11 @@ def kept_open(
 def shut(
     records: Records, own: NodeLinks, reasons: Mapping[str, str], kept: Sequence[str]
 ) -> dict[str, GateStatus]:
-    """Return the gates with everything shut that has to be; nothing is opened but what is kept.
+    """Return the gates with everything shut that must be; nothing is opened but what is kept.
 
     Args:
         records: What each node says.
-        own: What this one does, with its gates before.
+        own: This node's own record, with its gates before.
         reasons: Why links must carry nothing, by neighbour.
         kept: Neighbours whose links carry data nevertheless.
     """
@@ -159,13 +159,13 @@ def shut(
 
 
 def waits_for(node: str, lagging: Sequence[str], losers: Sequence[Pair], judged: Judgement) -> str:
-    """Return in words what a link waits for that is probed.
+    """Return in words what a probed link waits for.
 
     Args:
-        node: Whose link it is.
-        lagging: Names of nodes that have not seen all.
+        node: The node at this end of the link.
+        lagging: Names of nodes that have not seen everything.
         losers: Links that have to give way.
-        judged: By what.
+        judged: The judgement.
     """
     if losers:
         name = "-".join(judged.labels[end] for end in losers[0].ends)

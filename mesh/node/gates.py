@@ -1,4 +1,4 @@
-"""What a worker lets through of its links, as the node's leader has judged. Spec: K27."""
+"""What a worker lets through on its links, as the node's leader has judged. Spec: K27."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mesh.node.link_disabling import route_by
 
 
 def set_gates(learner: Learner, gates: Mapping[str, GateStatus], number: int) -> Sequence[str]:
-    """Have data go over exactly those links that are open; return which were shut by it.
+    """Let data flow over exactly those links that are open; return those that this has shut.
 
-    Of a link that is not open nothing is wanted and nothing is sent, in either class, and nothing
-    is read but what was sent while it was open; its control topics are read on. A link without
-    a gate here has not been heard of, and is open.
+    Over a link that is not open nothing is wanted and nothing is sent, in either class, and
+    nothing is read except what was sent while it was open; its control topics are still read. A
+    link without a gate here has not been heard of, and is open.
 
     Args:
         learner: Of the worker.

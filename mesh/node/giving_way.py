@@ -1,12 +1,12 @@
 """How an open link that loses gives way: a small agreement of connected nodes.
 
-Walks of messages move with it, so nothing may be on its way in that moment. One end of such a
-link asks all nodes, by a proposal in its `links` record, which everybody hands on; each replies in
-its own. When all are there they hold their sources. Then they probe, again and again, until
-nothing has arrived between two probes at any node. Then all shut the loser, then open what waited
-for that, and when what the new links offer is known everywhere sources go on. Up to the switch
-whoever asks may take it back, and the link stays open as it was; so a node that does not reply
-never costs a message. Spec: K27, K28.
+Walks of messages move with it, so nothing may be under way at that moment. One end of such a link
+asks all nodes, by a proposal in its `links` record, which every node passes on; each replies in its
+own record. When all replies are there they hold their sources. Then they probe, again and again,
+until nothing has arrived between two probes at any node. Then all shut the loser, then open what
+waited for that, and when the new links' offers are known everywhere sources go on. Up to the switch
+the proposer may withdraw, and the link stays open as it was; so a node that does not reply never
+costs a message. Spec: K27, K28.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from mesh.model.links import (
 from mesh.model.patience import Patience
 
 CALM_MS = 500
-"""How long the facts must have been the same before an attempt: each that changes ends it."""
+"""How long the facts must have been unchanged before an attempt: each change ends it."""
 
 FIRST_PROBE = HOLD + 1
 
 STEP_MS = 10_000
-"""How long whoever asks waits for all replies to a step before the switch."""
+"""How long the proposer waits for all replies to a step before the switch."""
 
 SWITCH_MS = 30_000
-"""The same behind the switch: then sources go on although somebody has not followed yet."""
+"""The same after the switch: then sources go on even if some node has not followed yet."""
 
 PATIENCE_MS = 60_000
-"""How long a node holds its sources for a proposal that does not go on: who made it may be gone."""
+"""How long a node holds its sources for a stalled proposal: the proposer may be gone."""
 
 AGAIN_MS = Patience(5_000, 40_000)
-"""When an attempt that failed is repeated; the time doubles as long as the facts are the same."""
+"""When a failed attempt is repeated; the time doubles as long as the facts are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Situation:
         now_ms: Time.
         near: uuids of all nodes connected with this one.
         facts: Digest of their facts.
-        asks: Whether it is this node that has to ask.
+        asks: Whether this node has to make the proposal.
         why: What gives way to what, in words.
         still: What every lane has committed under the name `$still`.
-        is_shut: What loses is shut, in every lane.
+        is_shut: The loser is shut, in every lane.
         is_set: What waited for that is open as well.
         is_joined: All that its open links offer is acknowledged completely.
     """
@@ -81,7 +81,7 @@ class GivingWay:
 
     Attributes:
         uuid: The node's.
-        notes: What people should know of it.
+        notes: What to report to people.
     """
 
     uuid: str
@@ -94,7 +94,7 @@ class GivingWay:
     _again_ms: int = 0
 
     def step(self, own: NodeLinks, records: Records, now: Situation) -> NodeLinks:
-        """Return the own record with what is to be asked and answered now."""
+        """Return the own record with what is to be proposed and answered now."""
         if self._calm[0] != now.facts:
             self._calm = now.facts, now.now_ms
         own = replace(own, proposal=self._propose(own, records, now))
@@ -103,13 +103,13 @@ class GivingWay:
     # -- proposing ------------------------------------------------------------------------
 
     def _propose(self, own: NodeLinks, records: Records, now: Situation) -> YieldProposal | None:
-        """Return the node's proposal, one step on where it can go on; the old one where it cannot.
+        """Return the node's proposal, one step further if it can go on; else unchanged.
 
         A proposal goes through ASK, probes until nothing is on its way, SWITCH and RUN, and each
-        step waits for the replies of all nodes. It begins when this node has to ask and nobody else
-        does. Before the switch it is aborted if facts change, somebody of a lower uuid asks as
-        well, or replies are late. Behind the switch it goes on without them: sources must not hold
-        for ever.
+        step waits for the replies of all nodes. It begins when this node has to propose and no
+        other does. Before the switch it is aborted if facts change, a node with a lower uuid
+        proposes as well, or replies are late. After the switch it goes on without them: sources
+        must not hold forever.
         """
         proposal = own.proposal
         if proposal is None or not proposal.is_active:
@@ -173,7 +173,7 @@ class GivingWay:
         return _done(reply, proposal, now)
 
     def _released(self, reply: YieldReply, records: Records, now: Situation) -> YieldReply:
-        """Go on; behind a switch not before the own gates are what it demands."""
+        """Go on; after a switch only once the own gates are as it demands."""
         proposal = records[reply.to].proposal if reply.to in records else None
         must_follow = proposal is not None and proposal.has_switched and reply.to in now.near
         if must_follow and not now.is_shut and now.now_ms - self._heard[2] < PATIENCE_MS:
@@ -182,7 +182,7 @@ class GivingWay:
 
 
 def _proposals(records: Records, near: Sequence[str]) -> dict[str, YieldProposal]:
-    """Return the proposals that sources hold for, by who made them."""
+    """Return the proposals for which sources hold, by proposer."""
     proposals = {uuid: records[uuid].proposal for uuid in near}
     return {
         uuid: proposal
@@ -192,7 +192,7 @@ def _proposals(records: Records, near: Sequence[str]) -> dict[str, YieldProposal
 
 
 def _is_left(reply: YieldReply, to: str, proposal: YieldProposal) -> bool:
-    """Return whether a node went on although whoever asks has not said so."""
+    """Return whether a node went on although the proposer has not said so."""
     return (reply.to, reply.attempt) == (to, proposal.attempt) and not reply.is_following
 
 
@@ -203,7 +203,7 @@ def _has_done(record: NodeLinks, to: str, proposal: YieldProposal) -> bool:
 
 
 def _done(reply: YieldReply, proposal: YieldProposal, now: Situation) -> YieldReply:
-    """Return a reply that says what is done of a step."""
+    """Return a reply that reports how far a step is done."""
     if proposal.has_switched:
         is_set = now.is_shut and (now.is_set or proposal.step == SWITCH)
         is_done = is_set and (now.is_joined or proposal.step != JOIN)

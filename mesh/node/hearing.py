@@ -1,4 +1,4 @@
-"""What neighbours say of themselves: what they offer, and that they live.
+"""What neighbours report: what they offer, and that they live.
 
 Spec: K21-K26, K28, K32.
 """
@@ -37,11 +37,11 @@ CATCH_UP_MS = 2_000
 
 @dataclass(slots=True)
 class Hearing:
-    """Follows the control topics of the neighbours, and gathers what they bring.
+    """Follows the control topics of the neighbours, and gathers their contents.
 
     Attributes:
         node: Name of this node.
-        router: Goes by what each link is.
+        router: Routes by the mode of each link.
         pending: Waits for the next round.
         offered: Scopes in which each neighbour may offer interest; None: in all. Records of others
             are left over from another topology, or ahead of it.
@@ -64,18 +64,18 @@ class Hearing:
             reader.advert(filter_, interest)
 
     def mark_read(self, name: str, scope: Scope, mark: Mark) -> None:
-        """Gather what a mark brings into force."""
+        """Gather what a mark puts in force."""
         reader, neighbour = self._scope(name, scope), self.neighbours[name]
         if reader is None:
             return
         if neighbour.is_read_again and not neighbour.caught_up:
-            neighbour.marks[scope] = mark  # an old one would prove what was long ago
+            neighbour.marks[scope] = mark  # an old one would prove an outdated state
             return
         self._marked(name, scope, reader, mark)
         self._proven(neighbour)
 
     def _proven(self, neighbour: Neighbour) -> None:
-        """Go by what a neighbour says itself from here on, if all that it offers is proven."""
+        """Go by a neighbour's own word from here on, if everything that it offers is proven."""
         if neighbour.is_proven:
             neighbour.frozen = False
         open_if_proven(neighbour, self.router)
@@ -96,10 +96,10 @@ class Hearing:
             self._note_version(name, scope, reader)
 
     def _note_version(self, name: str, scope: Scope, reader: ScopeReader) -> None:
-        """Record how far the next round follows a scope: all up to there is in force. K24.
+        """Record how far the next round follows a scope: everything up to there is in force. K24.
 
-        What a mark does not prove may lack entries that a stranger wrote over: they would be
-        acknowledged.
+        Something that a mark does not prove may lack entries that a stranger overwrote: they would
+        be acknowledged.
         """
         if reader.mark is not None and reader.proven:
             version = (reader.mark.epoch, reader.mark.number)
@@ -116,7 +116,7 @@ class Hearing:
         return neighbour.scopes.setdefault(scope, ScopeReader())
 
     def scopes_of(self, name: str) -> Iterable[Scope]:
-        """Return the scopes in which a neighbour offers interest, as far as that is known."""
+        """Return the scopes in which a neighbour offers interest, as far as they are known."""
         return self.neighbours[name].scopes if self.offered is None else self.offered[name]
 
     def _gather(self, name: str, scope: Scope, filter_: str, interest: Interest | None) -> None:
@@ -152,7 +152,7 @@ class Hearing:
         self._acknowledge_again(name)
 
     def read_again(self, name: str, *, is_reset: bool) -> None:
-        """Have a neighbour's control topic read from its beginning; data come and go meanwhile.
+        """Have a neighbour's control topic read from its beginning; data keep flowing meanwhile.
 
         Args:
             name: The neighbour.
@@ -169,11 +169,11 @@ class Hearing:
             self.pending.versions.begin_again(input_name(name, scope))
 
     def doubted(self, now: int) -> Iterator[str]:
-        """Yield neighbours whose offers stay unproven: they are to be read again. Spec: K23."""
+        """Yield neighbours whose offers stay unproven: read them again. Spec: K23."""
         yield from self._unproven.due(self.neighbours, self.scopes_of, now)
 
     def unproven(self, now: int) -> Iterator[str]:
-        """Yield neighbours for whose proof a start has waited long enough. Spec: K21, K23."""
+        """Yield neighbours whose proof a start has awaited long enough. Spec: K21, K23."""
         yield from self._unproven.overdue(self.neighbours, now)
 
     # -- what the node has acknowledged of them ----------------------------------------------
@@ -181,11 +181,11 @@ class Hearing:
     def freeze(
         self, name: str, learned: Mapping[Scope, Sequence[str]], versions: VersionByScope
     ) -> None:
-        """Go by what a neighbour wanted when that was proven last: it is not read. Spec: K21.
+        """Go by what a neighbour was last proven to want: it is not being read. Spec: K21.
 
         Args:
             name: The neighbour.
-            learned: What that was, per scope.
+            learned: That interest, per scope.
             versions: When the node proved it, which may be later than what this worker has read.
         """
         self.neighbours[name].frozen = True
@@ -199,10 +199,11 @@ class Hearing:
     def start_without(
         self, name: str, learned: Mapping[Scope, Sequence[str]], versions: VersionByScope
     ) -> None:
-        """Go by what the node has acknowledged of a neighbour, beside what was read of it.
+        """Go by what the node has acknowledged of a neighbour, beside what was read from it.
 
-        Who writes its topic again once this node serves may wait for that itself. All workers of
-        the node come to the same, or a round of its leader would wait for the lanes of another one.
+        A neighbour that writes its topic again once this node serves may itself wait for that. All
+        workers of the node conclude the same, or a round of its leader would wait for another's
+        lanes.
         Spec: K21, K23, K25.
         """
         neighbour = self.neighbours[name]
@@ -215,12 +216,12 @@ class Hearing:
     def recall(
         self, name: str, learned: Mapping[Scope, Sequence[str]], versions: VersionByInput
     ) -> None:
-        """Go by what the node has acknowledged of a neighbour of whom this worker knows less.
+        """Go by what the node has acknowledged of a neighbour that this worker knows less about.
 
         Args:
             name: The neighbour.
             learned: What the node has kept of it, per scope: all that it has acknowledged.
-            versions: What somebody has routed by, by input.
+            versions: What a lane has routed by, by input.
 
         Spec: K21, K25.
         """
@@ -234,7 +235,7 @@ class Hearing:
         if (reader := self._scope(name, scope)) is None:
             return
         input_, known = input_name(name, scope), self.pending.versions
-        if known.is_unread(input_, version):  # more may be read since somebody asked
+        if known.is_unread(input_, version):  # more may have been read since the request
             known.note(input_, version)
         for filter_, interest in reader.recall(filters, version).items():
             self._gather(name, scope, filter_, interest)
@@ -248,7 +249,7 @@ class Hearing:
     # -- whether they live ------------------------------------------------------------------
 
     def beat_read(self, name: str, heartbeat: Heartbeat, now: int) -> bool:
-        """Record a heartbeat; say whether the neighbour came up by it."""
+        """Record a heartbeat; return whether it brought the neighbour up."""
         neighbour = self.neighbours[name]
         beat = (heartbeat.epoch, heartbeat.beat)
         if beat <= neighbour.beat:
@@ -267,7 +268,7 @@ class Hearing:
         for name, neighbour in self.neighbours.items():
             self._withdraw_late(name, neighbour, now)
             if neighbour.is_disabled:
-                continue  # it is not read, so no beat is missed
+                continue  # it is not being read, so no beat is missed
             if neighbour.heard_ms is None:
                 neighbour.heard_ms = now  # reading has just begun: no beat is missed yet
             if not neighbour.is_down and now - neighbour.heard_ms >= DOWN_AFTER_MS:
@@ -275,7 +276,7 @@ class Hearing:
                 yield name
 
     def take_for_down(self, name: str) -> None:
-        """Go by a neighbour as one that is not heard: what it wants live ends. Spec: K19."""
+        """Treat a neighbour as one that is not heard: its live interest ends. Spec: K19."""
         self._turn(self.neighbours[name], is_down=True)
 
     def _turn(self, neighbour: Neighbour, *, is_down: bool) -> None:
@@ -284,7 +285,7 @@ class Hearing:
         self.regather(neighbour.link.neighbour)
 
     def _is_catching_up(self, name: str) -> bool:
-        """Return whether a neighbour that was not heard is being read to where it is now.
+        """Return whether a neighbour that was not heard is being read up to now.
 
         What it withdrew and offered again meanwhile, as when walks moved, must not be missed
         between the two. Spec: K28.
@@ -293,7 +294,7 @@ class Hearing:
         return neighbour.is_down or neighbour.heard_again_ms is not None
 
     def _withdraw_late(self, name: str, neighbour: Neighbour, now: int) -> None:
-        """Have what a neighbour withdrew while it was not heard end, once all of that is read."""
+        """End what a neighbour withdrew while it was not heard, once all of that is read."""
         since = neighbour.heard_again_ms
         if neighbour.is_down or since is None or now - since < CATCH_UP_MS:
             return
@@ -313,9 +314,9 @@ class Hearing:
         offered: Mapping[str, Sequence[Scope]],
         changes: LinkChanges,
     ) -> None:
-        """Hear those at the ends of other links. Spec: K28.
+        """Hear the neighbours at the ends of other links. Spec: K28.
 
-        Neighbours whose links stay keep all that they have proven; nothing is left of the others.
+        Neighbours whose links stay keep everything they have proven; nothing is left of the others.
         """
         self.offered = offered
         known, self.neighbours = self.neighbours, {}

@@ -74,11 +74,11 @@ class Leader:
 
     Attributes:
         node: Name of this node.
-        epoch: Its epoch, raised at each taking of lane 0.
+        epoch: Its epoch, raised each time lane 0 is taken.
         links: Its links.
         written: What its control topic offered when lane 0 was taken; empty once compared.
-        stops: Topic partitions that it called stopped then.
-        awaited: Neighbours who must know what is offered by the newest topology: see `LinkChanges`.
+        stops: Topic partitions that it reported as stopped then.
+        awaited: Neighbours that must know what the newest topology offers: see `LinkChanges`.
     """
 
     node: str
@@ -99,7 +99,7 @@ class Leader:
     _shut: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Know every scope from the start; each gets a mark even if nothing is offered in it."""
+        """Set up every scope from the start; each gets a mark even if nothing is offered in it."""
         self.completion = Completion(self.node, self.epoch)
         self.beating = Beating(self.epoch)
         self._scopes = {scope: ScopeWriter() for scope in scopes_of(self.links)}
@@ -109,9 +109,9 @@ class Leader:
     def offer(
         self, learner: Learner, round_: Round, lanes: Sequence[VersionByInput]
     ) -> Iterator[Writes]:
-        """Offer what a round in force in every lane has changed, and keep it to acknowledge it.
+        """Offer what a round in force in every lane has changed, and remember it to acknowledge it.
 
-        The first time, what the control topic offers already is compared with what it should
+        The first time, what the control topic already offers is compared with what it should
         offer, and only the difference is written. Spec: K16, K25.
         """
         if self._has_offered and self.links is not learner.links:
@@ -171,10 +171,10 @@ class Leader:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
 
     def _relink(self, learner: Learner, round_: Round) -> Iterator[Writes]:
-        """Offer by the links that a round has put in force what was offered by others before.
+        """Offer over the links that a round has put in force what was offered over others before.
 
-        Versions of a scope that comes back go on where they were: what readers acknowledged
-        before its end must not count. Spec: K23, K28.
+        Versions of a returning scope continue where they were: what readers acknowledged before
+        its end must not count. Spec: K23, K28.
         """
         table, touched = learner.router.table, round_.touched
         old, self.links = self.links, learner.links
@@ -207,14 +207,14 @@ class Leader:
                 yield WriteMark(scope, None)
                 continue
             self._scopes[scope] = writer
-            # Who was a reader before may have acknowledged the mark by its new link already, and
-            # that is forgotten below.
+            # An earlier reader may have acknowledged the mark over its new link already, and that
+            # is forgotten below.
             is_changed |= any(one in round_.links.added for one in readers_of(self.links, scope))
             if is_changed:
                 yield WriteMark(scope, writer.next_mark(self.epoch))
         self._forget(round_.links.gone)
         self._await(round_.links.awaited)
-        # Over a link that is another one now nobody has acknowledged anything.
+        # Over a recreated link nobody has acknowledged anything.
         self.completion.await_more(lambda input_: self._needs_of_awaited(input_, learner))
 
     def _needs_of_awaited(self, input_: str, learner: Learner) -> Sequence[Need]:
@@ -225,7 +225,7 @@ class Leader:
         return [need for need in needs if need.readers]
 
     def _covered(self, scope: Scope, entries: Mapping[str, Interest]) -> dict[str, Interest]:
-        """Begin to offer no entry of a scope that another covers; return the others."""
+        """Stop offering entries of a scope that others cover; return the rest."""
         cover = self._covers[scope] = Covering()
         cover.apply(entries)
         return cover.offered_of(entries)
@@ -257,7 +257,7 @@ class Leader:
         )
 
     def is_complete(self, learner: Learner) -> bool:
-        """Return whether all who are there and wanted have completed what is offered now. K24."""
+        """Return whether everyone present and wanted has completed what is offered now. K24."""
         wanted = [
             name for name, one in learner.neighbours.items() if one.is_open and not one.is_down
         ]
@@ -269,11 +269,11 @@ class Leader:
         )
 
     def knows_awaited(self, learner: Learner) -> bool:
-        """Return whether all that the other ends of awaited links offer is proven here."""
+        """Return whether all offers of the other ends of awaited links are proven here."""
         return all(learner.neighbours[name].is_known for name in self.awaited)
 
     def open_links(self) -> Sequence[tuple[str, str]]:
-        """Return the links that have not acknowledged yet what is offered by the newest ones."""
+        """Return the links that have not yet acknowledged what the newest ones offer."""
         return self.completion.open_below(self._awaited)
 
     def note_written(self, scope: Scope, filter_: str, interest: Interest | None) -> None:
@@ -286,11 +286,11 @@ class Leader:
 
     @property
     def has_offered(self) -> bool:
-        """Whether what the topic said at the beginning is compared."""
+        """Whether the topic's content at the beginning has been compared."""
         return self._has_offered
 
     def entry(self, learner: Learner, scope: Scope, filter_: str) -> Interest | None:
-        """Return what is offered of a filter; None in a scope that this node does not write."""
+        """Return what is offered for a filter; None in a scope that this node does not write."""
         if scope not in self._scopes:
             return None
         if scope in self._covers and filter_ in self._covers[scope].keepers:
@@ -301,15 +301,15 @@ class Leader:
     def mark_again(self, scopes: Sequence[Scope]) -> Iterator[WriteMark]:
         """Write another mark of these scopes, so that their readers judge them again.
 
-        Who has offered nothing yet marks nothing: it would prove that nothing is wanted here. Its
-        first offer marks every scope.
+        A node that has offered nothing yet marks nothing: that would prove that nothing is wanted
+        here. Its first offer marks every scope.
         """
         for scope in scopes:
             if self._has_offered and scope in self._scopes:
                 yield WriteMark(scope, self._scopes[scope].next_mark(self.epoch))
 
     def ask_again(self, names: Sequence[str]) -> Iterator[WriteMark]:
-        """Mark again what some neighbours read: what they acknowledged is lost. Spec: K24."""
+        """Mark again what some neighbours read: their acknowledgements are lost. Spec: K24."""
         readers = {scope: readers_of(self.links, scope) for scope in self._scopes}
         yield from self.mark_again(
             [scope for scope, read_by in readers.items() if any(one in read_by for one in names)]
@@ -324,7 +324,7 @@ class Leader:
         for input_, (epoch, number) in round_.in_force.items():
             name = neighbour_of(input_)
             if not learner.router.conduct(name).reads:
-                continue  # nobody reads it; what counts is what is proven when it opens
+                continue  # nobody reads it; what is proven when it opens counts
             if is_acknowledged(input_) and self._applied.get(input_) != (epoch, number):
                 self._applied[input_] = (epoch, number)
                 self.completion.applied(input_, epoch, number, self._needs(input_, learner))
@@ -343,19 +343,20 @@ class Leader:
         ]
 
     def _readers(self, learner: Learner, scope: Scope, but: str) -> tuple[str, ...]:
-        """Return who must acknowledge a scope: over a link that is not open nobody does."""
+        """Return who must acknowledge a scope: nobody does over a link that is not open."""
         shut = learner.shut
         return tuple(r for r in readers_of(self.links, scope) if r != but and r not in shut)
 
     def shut(self, names: Sequence[str]) -> None:
-        """Wait no more for neighbours whose link carries nothing now. Spec: K24, K27."""
+        """Stop waiting for neighbours whose link carries nothing now. Spec: K24, K27."""
         self._forget(names)
         self._shut |= dict.fromkeys(names)
 
     def _ask_again(self, learner: Learner) -> Iterator[WriteMark]:
-        """Mark again what neighbours read whose link was shut here and is not any more.
+        """Mark again what neighbours read whose link was shut here and no longer is.
 
-        One that never shut it at its end has acknowledged already, and says so once. Spec: K24.
+        One that never shut it at its end has acknowledged already, and says so only once. Spec:
+        K24.
         """
         opened = [name for name in self._shut if name not in learner.shut]
         for name in opened:
@@ -363,7 +364,7 @@ class Leader:
         yield from self.ask_again(opened)
 
     def heed_silence(self, learner: Learner) -> Iterator[Writes]:
-        """Report again what is open when a neighbour falls silent or is heard again. Spec: K24."""
+        """Report open links again when a neighbour falls silent or is heard again. Spec: K24."""
         silent = {name: None for name, one in learner.neighbours.items() if one.is_silent}
         if silent != self.completion.silent:
             self.completion.silent = silent

@@ -1,4 +1,4 @@
-"""What a worker knows of interest, and brings into force: its clients' and its neighbours'.
+"""What a worker knows of its clients' and neighbours' interest, and puts in force.
 
 Every worker of a node learns by itself, so that another one takes over without relearning. What was
 read is gathered and comes into force in *rounds*: one change of the routing at a time, each
@@ -32,20 +32,20 @@ from mesh.node.rounds import Round
 
 @dataclass(slots=True)
 class Learner:
-    """Brings into the router, in rounds, what was gathered of interest.
+    """Puts gathered interest in force in the router, in rounds.
 
     Attributes:
         node: Name of this node.
         uuid: Its intrinsic identity.
         links: To its neighbours.
         router: Routes by what is in force.
-        static: Filters that the topology has this node want.
-        covering: Whether entries that others cover are not offered.
+        static: Filters that the topology makes this node want.
+        covering: Whether entries that others cover are left out of offers.
         classes: Class of each endpoint that the routing in force knows.
         faults: What is wrong with the node's sources.
         followed: How far the routing in force follows changes of the topology.
         topology_number, lineage: Of the topology that the routing in force goes by. Spec: K10.
-        followed_next: The same of the topology that the next round goes by.
+        followed_next: The same for the topology that the next round goes by.
         pending: What waits for the next round.
         clients: Gathers what the clients of this node want.
         hearing: Gathers what its neighbours offer.
@@ -73,7 +73,7 @@ class Learner:
     def __post_init__(
         self, offered: Mapping[str, Sequence[Scope]] | None, queues: OwnQueues | None
     ) -> None:
-        """Know the neighbours, and what the topology has it want, before anything is read."""
+        """Set up the neighbours, and what the topology wants, before anything is read."""
         self.pending = PendingInterest(Cuts(self.uuid))
         self.clients = OwnClients(self.uuid, self.pending, queues or OwnQueues())
         self.hearing = Hearing(self.node, self.router, self.pending, offered)
@@ -85,7 +85,7 @@ class Learner:
 
     @property
     def neighbours(self) -> Mapping[str, Neighbour]:
-        """Those at the other ends of its links, by name."""
+        """The neighbours at the other ends of its links, by name."""
         return self.hearing.neighbours
 
     @property
@@ -95,7 +95,7 @@ class Learner:
 
     @property
     def shut(self) -> frozenset[str]:
-        """The neighbours over whose links nothing comes and goes, since they are not open. K27."""
+        """The neighbours over whose links no data flow, since they are not open. K27."""
         return frozenset(name for name, one in self.neighbours.items() if one.gate is not None)
 
     # -- who knows more ---------------------------------------------------------------------
@@ -109,24 +109,24 @@ class Learner:
         )
 
     def is_behind(self, in_force: Mapping[str, Version]) -> bool:
-        """Return whether somebody routed by more than this worker does yet. Spec: K16, K25.
+        """Return whether a lane has routed by more than this worker does yet. Spec: K16, K25.
 
-        What it will not read does not count: links that are shut, and what is no longer offered.
+        What it will not read does not count: shut links, and what is no longer offered.
         """
         return self.lacks_clients(in_force) or bool(self.lagging(in_force))
 
     def stays_behind(self, in_force: Mapping[str, Version]) -> bool:
-        """Return whether somebody routed by more than this worker would after its next round."""
+        """Return whether a lane has routed by more than this worker would after its next round."""
         is_unread = self.pending.versions.is_unread
         return self.is_behind({one: v for one, v in in_force.items() if is_unread(one, v)})
 
     def lacks_clients(self, in_force: Mapping[str, Version]) -> bool:
-        """Return whether somebody routed by more of the own subscriptions than this worker does."""
+        """Return whether a lane has routed by more own subscriptions than this worker does."""
         is_late = self.pending.versions.is_late
         return CLIENTS in in_force and is_late(CLIENTS, in_force[CLIENTS])
 
     def lagging(self, in_force: Mapping[str, Version]) -> Sequence[str]:
-        """Return the neighbours of whom somebody routed by more than this worker does yet."""
+        """Return the neighbours for which a lane has routed by more than this worker does yet."""
         is_late = self.pending.versions.is_late
         late = [input_ for input_, version in in_force.items() if is_late(input_, version)]
         if not late:
@@ -148,7 +148,7 @@ class Learner:
         changes: LinkChanges,
         static: Sequence[str] = (),
     ) -> None:
-        """Have other links and controls from the round on that begins next. K28, EMS-11."""
+        """Switch to other links and controls from the round that begins next. K28, EMS-11."""
         before = configured_interest(self.links, self.static)
         for change in interest_changes(before, configured_interest(links, static)):
             self.pending.put(*change)
@@ -163,7 +163,7 @@ class Learner:
         self._link_changes = changes
 
     def follow_next(self, number: int, lineage: Lineage) -> None:
-        """Have a round begin that goes by another topology. Spec: K10, K28."""
+        """Request a round that goes by another topology. Spec: K10, K28."""
         self.pending.cuts.number = number
         self.followed_next = number, lineage
         self.request_round()
@@ -176,11 +176,11 @@ class Learner:
     # -- rounds ---------------------------------------------------------------------------
 
     def request_round(self) -> None:
-        """Have a round begin even without news: a new leader compares what it offers."""
+        """Request a round even without news: a new leader compares what it offers."""
         self.pending.versions.ask_for_round()
 
     def begin_round(self) -> Round:
-        """Bring everything gathered into force in the router; return what changed."""
+        """Put everything gathered in force in the router; return what changed."""
         pending, clients = self.pending, self.clients
         versions = pending.versions.begin_round()
         known, self.followed = self.followed, versions.get(CHANGE, NEVER)
@@ -192,7 +192,7 @@ class Learner:
         touched: dict[str, Members] = {}
         table = self.router.table
         cuts = pending.cuts.follow(self.followed, table.entries) if is_another else {}
-        # Queues look at the table when all else is in force.
+        # Queues look at the table once everything else is in force.
         queue_changes = clients.queues.settle(clients.wanted, table, pending.changes)
         for (filter_, member), interest in chain(pending.changes.items(), queue_changes):
             before = table.members(filter_)

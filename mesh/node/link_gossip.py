@@ -1,4 +1,4 @@
-"""Which other nodes' link records a node hands on to its neighbours. Spec: K26, K27."""
+"""Which other nodes' link records a node passes on to its neighbours. Spec: K26, K27."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from mesh.model.effects import DropLinks, WriteLinks
 from mesh.model.links import NodeLinks
 
 RENEW_MS = 1_000
-"""Least time between two updates of records that were handed on before, as long as nobody is
+"""Minimum time between two updates of records that were passed on before, while no nodes are
 configured apart: nobody waits for them, and a topology change is news about every node."""
 
 UNUSED_MS = 60_000
-"""How long a node's record stays handed on when nobody needs it: the node may be gone."""
+"""How long a node's record is passed on although nobody needs it: the node may be gone."""
 
 
 @dataclass(slots=True)
 class LinkGossip:
-    """What stands on the node's own control topic of links.
+    """The link records on the node's own control topic.
 
     Attributes:
         uuid: Of this node.
-        written: Uuid -> sequence of the record that stands there.
-        is_behind: Whether something is to be brought up to date, later.
+        written: Uuid -> sequence of the record there.
+        is_behind: Whether something has to be updated later.
     """
 
     uuid: str
@@ -33,17 +33,17 @@ class LinkGossip:
     _unused: dict[str, int] = field(default_factory=dict)
 
     def is_due(self, now_ms: int) -> bool:
-        """Return whether something is to be dropped by now."""
+        """Return whether something has to be dropped by now."""
         return now_ms - min(self._unused.values(), default=now_ms) >= UNUSED_MS
 
     def step(
         self, records: Mapping[str, NodeLinks], near: Sequence[str], now_ms: int
     ) -> Iterator[WriteLinks | DropLinks]:
-        """Write what is news, and drop what was of no use in a long time.
+        """Write what is new, and drop what has been useless for long.
 
         Args:
             records: What each node says, this one included.
-            near: Whose records everybody needs at once, because some are configured apart.
+            near: Nodes whose records everybody needs at once, because some are configured apart.
             now_ms: Clock.
         """
         self.is_behind = False

@@ -120,19 +120,19 @@ OF_NEIGHBOUR = (
 )
 
 THAT_WAIT = (AdvertRead, OwnAdvertRead, VersionsVoided, RoundRequested)
-"""Inputs that by themselves change nothing: entries, of which there are many, count with their
-mark, and rounds are looked at with the next tick. So are subscriptions while a round is under way:
-they wait for the next one."""
+"""Inputs that change nothing by themselves: entries, of which there are many, take effect with
+their mark, and rounds are considered at the next tick. So are subscriptions while a round is under
+way: they wait for the next one."""
 
 ROUND_MS = 100
-"""Least time between two changes of the routing; the first after a quiet time is at once. K25."""
+"""Minimum time between two changes of the routing; the first after a quiet time is at once. K25."""
 
 REPORT_MS = 15_000
-"""How long after a topic is read again lanes report once more. All workers of a node have seen it
-by then; what one of them had read of a report before it saw that counts for nothing there."""
+"""How long after a topic is read again lanes report once more. All workers of a node have noticed
+it by then; a report that one of them had read before that does not count there."""
 
 LEARN_MS = 10_000
-"""How long a round waits for workers to know what others knew of a link that was disabled."""
+"""How long a round waits for workers to learn what others knew of a disabled link."""
 
 
 @dataclass(slots=True)
@@ -145,15 +145,15 @@ class NodeMachine:
         uuid: Its intrinsic identity.
         is_ready: Every input is proven or frozen, and the first routing is in force.
         in_force: Versions that the router works by.
-        has_routed: Whether the router may be asked: before the first round it knows nothing.
+        has_routed: Whether the router may be used: before the first round it knows nothing.
         change: Number and stage of the newest change of the topology, if one is known.
-        awaited: Neighbours whom that change has wait for one another: see `LinkChanges`.
+        awaited: Neighbours that have to wait for one another in that change: see `LinkChanges`.
         cluster_id: Of the node's Kafka cluster; without it links are not probed.
         number: Of the topology; 0 for a file.
         demands: What is known of consumers of queues.
         patience_ms: How long a change of interest waits for the topics of new endpoints.
-        lost_topology: Number of the topology that lanes have worked by and `mesh.config` holds no
-            longer: they read nothing. 0 for none.
+        lost_topology: Number of the topology that lanes have worked by and that `mesh.config` no
+            longer holds: they read nothing. 0 for none.
     """
 
     topology: Topology
@@ -211,16 +211,16 @@ class NodeMachine:
         return self.is_ready and not self.lost_topology
 
     def _is_behind_lane(self, number: int) -> bool:
-        """Return whether lane 0 may have been taken by a later topology than that of a number.
+        """Return whether lane 0 may have been taken under a later topology than that of a number.
 
-        It would say of the node what holds no longer: its file is older, and nobody has told yet
-        what is in force.
+        The node would report outdated facts: its file is older, and what is in force is not known
+        yet.
         """
         return self._taken_by is None or number < self._taken_by
 
     @property
     def router(self) -> Router:
-        """The routing in force, asked by the lanes for every subject."""
+        """The routing in force, which the lanes use for every subject."""
         return self.learner.router
 
     def step(self, input_: Input) -> Sequence[Effect]:
@@ -296,7 +296,7 @@ class NodeMachine:
     def _read_clients(
         self, input_: SubscriptionRefused | SubscriptionElsewhere | ClientsCaughtUp
     ) -> Iterator[Effect]:
-        """Follow what stands in `clients` besides subscriptions that can be used. Spec: K13."""
+        """Follow records of `clients` that are not usable subscriptions. Spec: K13."""
         clients = self.learner.clients
         match input_:
             case SubscriptionRefused(offset):
@@ -309,7 +309,7 @@ class NodeMachine:
     def _follow_lane(
         self, input_: LaneApplied | VersionsVoided | RoundRequested
     ) -> Iterator[RepeatLearned]:
-        """Follow what a lane goes by, or has stopped waiting for. Spec: K16, K25."""
+        """Follow what a lane routes by, or has stopped waiting for. Spec: K16, K25."""
         match input_:
             case LaneApplied(lane, in_force, topology):
                 self._lanes[lane] = in_force
@@ -325,7 +325,7 @@ class NodeMachine:
     def _read_own_control(
         self, input_: OwnAdvertRead | OwnMarkRead | OwnBeatRead | OwnControlCaughtUp
     ) -> None:
-        """Compare what stands on the own control topic with what this leader wrote. Spec: K16."""
+        """Compare the own control topic with what this leader wrote. Spec: K16."""
         leader = self.leader
         match input_:
             case OwnControlCaughtUp():
@@ -335,7 +335,7 @@ class NodeMachine:
             case OwnAdvertRead() | OwnMarkRead() if leader is not None:
                 self._foreign.read(leader, self.learner, input_, self._now_ms)
             case OwnAdvertRead() | OwnMarkRead() | OwnBeatRead():
-                pass  # who leads compares it
+                pass  # the leader compares it
 
     def _see_endpoint(self, input_: EndpointMade | EndpointSeen | QueueSeen) -> None:
         match input_:
@@ -369,13 +369,13 @@ class NodeMachine:
             self._foreign.forget()
             self.probing.follow()
             return
-        self._taken_by = None  # lane 0 comes with it, and tells
-        self._followed = NEVER  # as long as another led, nobody here waited for lanes
+        self._taken_by = None  # lane 0 comes with it, and reports
+        self._followed = NEVER  # while another led, nobody here waited for lanes
         links, epoch = self.learner.links, input_.epoch
         written = {scope: dict(entries) for scope, entries in input_.written.items()}
         self.leader = Leader(self.node, epoch, links, written, input_.stops, self.awaited)
         self.learner.request_round()
-        # Of leases that ended: who led before may not have written.
+        # Subscriptions whose leases ended: the former leader may not have written that.
         self.learner.clients.wanted.tell_again()
         self.probing.lead(input_.links)
 
@@ -404,10 +404,10 @@ class NodeMachine:
                 assert_never(input_)
 
     def _await_lanes(self, is_read_again: Callable[[str], bool]) -> Iterator[Reroute]:
-        """Have lanes report again by what they route of the inputs that are read again.
+        """Have lanes report again which versions they route by, for inputs that are read again.
 
-        Versions read from the former topic mean nothing any more. The round under way is announced
-        once more, because a lane that has nothing to do would not report by itself.
+        Versions read from the former topic have lost their meaning. The round under way is
+        announced once more, because an idle lane would not report by itself.
         """
         self._lanes = {
             lane: {one: v for one, v in in_force.items() if not is_read_again(one)}
@@ -418,14 +418,14 @@ class NodeMachine:
             yield Reroute(self._round.in_force, {})
 
     def _report(self, now_ms: int) -> Iterator[Reroute]:
-        """Report once more by what lanes route, for another worker that has read that too early."""
+        """Have lanes report once more, for another worker that has read that too early."""
         if self._reports_ms is not None and now_ms >= self._reports_ms:
             self._reports_ms = None
             if self.has_routed:
                 yield Reroute(self.in_force, {})
 
     def _turn_link(self, input_: LinkDisabled | LinkEnabled) -> Iterator[WriteLearned]:
-        """Follow what operators want of a link; what is known of its other end is kept. K21."""
+        """Apply what operators want of a link; what is known of its other end is kept. K21."""
         learner, name = self.learner, input_.neighbour
         if isinstance(input_, LinkEnabled):
             learner.hearing.begin_again(name)
@@ -438,10 +438,10 @@ class NodeMachine:
             yield from remembering.look(learner.neighbours, lanes, self._now_ms, at_once=True)
 
     def _tick(self, now_ms: int) -> Iterator[Effect]:
-        """Do what time brings: silent neighbours, ended leases, heartbeats, repairs."""
+        """Do what is due: silent neighbours, ended leases, heartbeats, repairs."""
         self.demands.expire(now_ms)
         yield from self._report(now_ms)
-        # Acknowledgements are the leader's to read: other workers go by time alone.
+        # Only the leader reads acknowledgements: other workers go by time alone.
         known = -1 if self.leader is None else self.leader.completion.state(CLIENTS).complete
         clients, hearing = self.learner.clients, self.learner.hearing
         clients.forget_left(clients.queues.left_long_ago(known, now_ms))
@@ -472,7 +472,7 @@ class NodeMachine:
     ) -> Iterator[Effect]:
         """Follow an operator's change in the next round; before the first one, at once. K28.
 
-        What is in force may be older than a change that began, or was aborted, since.
+        What is in force may be older than a change that has begun, or was aborted, since.
         """
         learner, version = self.learner, change_version(number, stage)
         is_news = self.change is None or version > change_version(*self.change)
@@ -558,16 +558,16 @@ class NodeMachine:
 
     @property
     def _owes_offers(self) -> bool:
-        """Whether who has taken the lead has withheld its offers, and knows enough by now."""
+        """Whether a new leader has withheld its offers, and knows enough by now."""
         if self.leader is None or self.leader.has_offered:
-            return False  # as nearly always; what follows looks at all that lane 0 has followed
+            return False  # nearly always; the rest looks at everything lane 0 has followed
         learner = self.learner
         number, _ = learner.followed_next or (learner.topology_number, None)
         stays_behind = self._is_behind_lane(number) or learner.stays_behind(self._lanes.get(0, {}))
         return not stays_behind
 
     def _awaits_topics(self) -> bool:
-        """Return whether the topic of an endpoint is being made: what is wanted for it can wait."""
+        """Return whether an endpoint's topic is being created: interest for it can wait."""
         making = self.learner.clients.making
         for endpoint, since_ms in list(making.items()):
             making[endpoint] = since_ms or self._now_ms  # seen before the first tick
@@ -590,16 +590,16 @@ class NodeMachine:
         """Return whether every lane of the node has committed a round's cut. Spec: K25."""
         if self.leader is None:
             return True
-        # No other change waits for what an open link gives way by.
+        # No other change waits for the step by which an open link gives way.
         wanted = {s: v for s, v in round_.in_force.items() if s != STILL}
         if self._now_ms - self._round_at_ms > LEARN_MS:
-            # A worker that read less of a neighbour, before its link was disabled, may know no
-            # more of it now.
+            # A worker that read less from a neighbour before its link was disabled may not be able
+            # to learn more now.
             modes = self.router.modes
             closed = [name for name, mode in modes.items() if mode in CLOSED]
             wanted = {s: v for s, v in wanted.items() if neighbour_of(s) not in closed}
         # Another worker may follow a change before it knew all that this round brings: its lanes
-        # say nothing any more of a link that the change removes.
+        # no longer report on a link that the change removes.
         gone = link_changes(self.topology, self._target, self.node).gone if self._target else ()
         left = {s: v for s, v in wanted.items() if neighbour_of(s) not in gone}
         return all(
@@ -624,9 +624,9 @@ class NodeMachine:
             is_behind = self._is_behind_lane(learner.topology_number)
             is_behind |= learner.is_behind(self._lanes.get(0, {}))
             if not self.leader.has_offered and is_behind:
-                # It would offer less than its lane has routed by. Who led before has acknowledged
-                # that, and neighbours that forget it send nothing more of it. The lane reads
-                # nothing meanwhile either. Spec: K16, K21.
+                # It would offer less than its lane has routed by. The former leader has
+                # acknowledged that, and neighbours that forget it would send nothing more of it.
+                # The lane reads nothing meanwhile either. Spec: K16, K21.
                 return
             lanes = list(self._lanes.values())
             yield from self.leader.offer(self.learner, round_, lanes)

@@ -1,4 +1,4 @@
-"""What is wrong with a link in itself: its other end is not who it is taken for, or lacks it."""
+"""What is wrong with a link in itself: its other end is someone else, or lacks the link."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def mistaken(
     identities: Mapping[str, IdentityRead],
     held: HeldLink,
 ) -> str | None:
-    """Return why a neighbour is not who it is taken for, or None. Spec: EMS-16.
+    """Return why a neighbour is not who it should be, or None. Spec: EMS-16.
 
     Args:
         topology: The node's.
-        node: Whose link it is.
+        node: The node at this end of the link.
         uuid: Its identity.
-        identities: Who writes the control topic of each neighbour.
+        identities: The writer of each neighbour's control topic.
         held: The link.
     """
     identity = identities.get(held.neighbour)
@@ -48,8 +48,8 @@ def not_held(records: Records, uuid: str, expected: Collection[str], held: HeldL
 
     Args:
         records: What each node says.
-        uuid: Whose link it is.
-        expected: Digests of topologies by which the other end is about to follow a change.
+        uuid: Identity of the node at this end.
+        expected: Digests of topologies from which the other end is about to follow a change.
         held: The link.
     """
     own, peer = records[uuid], records.get(held.peer)

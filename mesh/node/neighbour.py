@@ -22,7 +22,7 @@ class Neighbour:
     Attributes:
         link: The link to it.
         caught_up: Its control topic has been read to the end found at the start.
-        is_read_again: That is a start in the middle: old marks may come before the newest one.
+        is_read_again: It is read again later than at a start: old marks may precede the newest one.
         frozen: The node goes by what it has acknowledged of it: at the start it could not be
             reached, or did not prove what it offers, or its link was disabled.
         beat: (epoch, number) of its newest heartbeat, or `NEVER`.
@@ -30,11 +30,11 @@ class Neighbour:
         heard_ms: When that arrived, or from when on it was missed; None before the first tick.
         is_down: Ten beats were missed.
         is_disabled: Operators have disabled the link.
-        is_resyncing: They have enabled it again, and nothing is proven since.
-        gate: Why nothing at all comes and goes, or None: the link is refused or probed. Spec: K27.
-        heard_again_ms: When it was heard again after it was down, while what it said meanwhile is
-            being read; None else.
-        late: (scope, filter) that it withdrew while it was not heard, and that are in force still.
+        is_resyncing: They have enabled it again, and nothing has been proven since.
+        gate: Why no data flow at all, or None: the link is refused or probed. Spec: K27.
+        heard_again_ms: When it was heard again after it was down, while its reports of the meantime
+            are being read; None else.
+        late: (scope, filter) that it withdrew while it was not heard, and that are still in force.
         marks: Newest marks read while its control topic is read again; they count at its end.
         scopes: Its scopes that this node reads.
     """
@@ -58,12 +58,12 @@ class Neighbour:
     def begin_again(self, *, has_lost_end: bool = False) -> None:
         """Have its control topic read from its beginning, and everything proven again.
 
-        Withdrawals that were written meanwhile may be gone from it by now. What is in force stays
-        so until then.
+        Withdrawals written meanwhile may be gone from it by now. What is in force stays in force
+        until then.
 
         Args:
-            has_lost_end: Whether the topic lacks what was read of it; its writer sees that too, and
-                writes again. What it does not is given up with the next doubt.
+            has_lost_end: Whether the topic lacks what was read from it; its writer sees that too,
+                and writes it again. What it does not is given up with the next doubt.
         """
         self.caught_up, self.is_read_again, self.heard_ms = False, True, None
         self.marks.clear()
@@ -72,7 +72,7 @@ class Neighbour:
 
     @property
     def mode(self) -> LinkMode:
-        """What the link is."""
+        """The mode of the link."""
         if self.is_disabled:
             return LinkMode.DISABLED
         if self.gate is not None:
@@ -88,14 +88,14 @@ class Neighbour:
 
     @property
     def is_open(self) -> bool:
-        """Whether data come and go, and what it offers counts: `Conduct.reads`, asked often."""
+        """Whether data flow, and its offers count: `Conduct.reads`, which is used often."""
         return not (self.is_disabled or self.is_resyncing or self.gate is not None)
 
     def is_doubtful(self, offered: Iterable[Scope]) -> bool:
-        """Return whether it is heard, and yet what it offers is not what its marks say, or not all.
+        """Return whether it is heard, yet its offers do not match its marks, or are incomplete.
 
-        Its leader marks all that it offers under its epoch. Of a log that lost its end, and grew
-        again before anybody looked, those who read on behind them see marks of former epochs, or
+        Its leader marks everything that it offers under its epoch. If a log lost its end, and grew
+        again before anybody looked, readers that continue after that see marks of former epochs, or
         none. Spec: K23.
 
         Args:
@@ -111,7 +111,7 @@ class Neighbour:
 
     @property
     def is_proven(self) -> bool:
-        """Whether its control topic is read to the end, and gives what its marks say."""
+        """Whether its control topic is read to the end, and matches its marks."""
         return self.caught_up and all(scope.proven for scope in self.scopes.values())
 
     @property
@@ -121,10 +121,11 @@ class Neighbour:
 
     @property
     def is_known(self) -> bool:
-        """Whether all that it offers is known, as far as anybody can know it now. Spec: K27, K28.
+        """Whether everything it offers is known, as far as possible now. Spec: K27, K28.
 
-        Of one that is heard only the proof counts: a start goes on without it, and what waits until
-        both ends of a link know one another does not.
+        For a neighbour that is heard only the proof counts: a start goes on without it, but
+            whatever
+        waits until both ends of a link know one another does not.
         """
         return self.is_settled and (self.is_disabled or self.is_proven or not self.caught_up)
 
@@ -134,18 +135,18 @@ class Neighbour:
         return self.is_down or self.is_disabled
 
     def left_of(self, interest: Interest) -> Interest | None:
-        """Return what is in force of its interest just now. Spec: K19, K27."""
+        """Return the part of its interest that is in force just now. Spec: K19, K27."""
         if self.gate is not None:
             return None
         return while_down(interest) if self.is_down else interest
 
     @property
     def may_talk(self) -> bool:
-        """Whether the tree layer may speak over the link, whatever data do. Spec: tree_layer 13."""
+        """Whether the tree layer may use the link, even if no data flow. Spec: tree_layer 13."""
         return not (self.is_disabled or self.gate is not None or self.is_down)
 
     def status(self, stops: Sequence[Stop]) -> LinkStatus:
-        """Return the link's state as people see it, given what is stopped of it."""
+        """Return the link's state as people see it, given its stops."""
         reason = "; ".join(map(str, stops))
         word = CONDUCT[self.mode].word
         if self.gate is not None and not self.is_disabled:

@@ -1,4 +1,4 @@
-"""What a node offers where: scopes, their readers, and the entries in them.
+"""What a node offers and where: scopes, their readers, and the entries in them.
 
 Spec: DESIGN 3, K22, K26.
 """
@@ -58,9 +58,9 @@ def scopes_offering(links: Sequence[LocalLink], member: Member) -> Sequence[Scop
 
 
 def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> Interest | None:
-    """Return what is offered in a scope of a filter with these members, or None.
+    """Return the offer for a filter with these members in a scope, or None.
 
-    Over joins that is addresses alone, and nothing of what is local here. Spec: K22, K26, EMS-11,
+    Over joins only addresses are offered, and nothing that is local here. Spec: K22, K26, EMS-11,
     DESIGN 3.
     """
     if link.locals.hides(filter_):
@@ -77,13 +77,13 @@ def offered(filter_: str, members: Members, scope: Scope, link: LocalLink) -> In
 def differing(
     touched: Mapping[str, Members], table: InterestTable, scope: Scope, link: LocalLink
 ) -> Sequence[tuple[str, Interest | None, Interest | None]]:
-    """Return (filter, before, after) where what is offered in a scope changes, sorted.
+    """Return (filter, before, after) where the offers in a scope change, sorted.
 
-    Thousands of filters have the same members, as one object each: what that is worth in this
-    scope is found once. What is local, and addresses, differ each from the other.
+    Thousands of filters share the same members object: its value in this scope is computed once.
+    Local filters, and addresses, differ from one another.
 
     Args:
-        touched: Filters whose members changed, with those of before.
+        touched: Filters whose members changed, with their earlier members.
         table: What is in force now.
         scope: Where it is offered.
         link: A link that the scope is offered on.

@@ -1,4 +1,4 @@
-"""What the clients of this node want, as its `clients` topic says it. Spec: K13, K25, K26."""
+"""What the clients of this node want, according to its `clients` topic. Spec: K13, K25, K26."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mesh.node.subscriptions import Key, OwnSubscriptions, SubscriptionChange
 
 @dataclass(slots=True)
 class OwnClients:
-    """Follows `clients`, and gathers what it brings.
+    """Follows `clients`, and gathers its contents.
 
     Attributes:
         uuid: The node's intrinsic identity.
         pending: Waits for the next round.
         queues: What the subscriptions to queues want.
-        wanted: What clients asked for.
+        wanted: What clients requested.
         offset: Of the newest record read; -1 before the first.
         caught_up: Whether the topic is read to the end found at the start.
-        making: Since when topics of endpoints that are new or of another class are being made.
+        making: Since when topics of endpoints that are new or changed class are being created.
     """
 
     uuid: str
@@ -42,7 +42,7 @@ class OwnClients:
     def subscription_read(
         self, offset: int, endpoint: str, filter_: str, subscription: Subscription | None, now: int
     ) -> Iterator[EnsureEndpoint | Note]:
-        """Follow a record. What an endpoint is, `mesh.core.endpoints` says. Spec: K13."""
+        """Follow a record. `mesh.core.endpoints` decides what an endpoint is. Spec: K13."""
         self.passed(offset)
         self._unread.pop((endpoint, filter_), None)
         if subscription is None:
@@ -62,7 +62,7 @@ class OwnClients:
     def _follow(
         self, endpoint: str, known: Form | None, changes: Sequence[SubscriptionChange], now: int
     ) -> Iterator[EnsureEndpoint | Note]:
-        """Have what is in force of an endpoint, which was known as this, count from now on."""
+        """Apply what is in force of an endpoint, given what it was before."""
         for (_, filter_), before, after in changes:
             was_channel = before is not None and before.kind is EndpointKind.CHANNEL
             is_channel = after is not None and after.kind is EndpointKind.CHANNEL
@@ -82,19 +82,19 @@ class OwnClients:
             yield Note("subscription.refused", {"endpoint": endpoint, "text": text})
         if any(one.after is not None for one in changes):
             if known is None or known.message_class is not form.message_class:
-                # A topic of another class keeps less than it must.
+                # A topic of another class retains less than it must.
                 self.making.setdefault(endpoint, now)
             yield EnsureEndpoint(endpoint, form.message_class)
 
     def _keep_address(self, endpoint: str, changes: Sequence[SubscriptionChange], now: int) -> None:
-        """Have what is on its way to a shared queue still arrive, though it is one no more."""
+        """Let messages on their way to a formerly shared queue still arrive."""
         for _, before, _ in changes:
             if before is not None and self.queues.is_shared(endpoint, before):
                 self.queues.left[endpoint] = Leaving(before, self.offset, now)
                 return
 
     def keeps_its_own(self, endpoint: str) -> bool:
-        """Return whether what an endpoint has is no other member's: as a channel, or each's."""
+        """Return whether an endpoint shares its messages with no other member, like a channel."""
         if self.wanted.wants_nothing(endpoint):
             return False
         if self.wanted.endpoints[endpoint].kind is EndpointKind.CHANNEL:
@@ -103,23 +103,23 @@ class OwnClients:
         return policy is not None and not policy.is_shared
 
     def endpoint_made(self, endpoint: str) -> None:
-        """Record that the topic of an endpoint is there."""
+        """Record that the topic of an endpoint exists."""
         self.making.pop(endpoint, None)
 
     def passed(self, offset: int) -> None:
-        """Record that the topic is read up to an offset: a version for others to know."""
+        """Record that the topic is read up to an offset: a version for others to learn."""
         self.offset = offset
         self.pending.versions.note(CLIENTS, (0, offset))
         self.pending.cuts.read(self.uuid, offset)
         self.tell_offset()
 
     def tell_offset(self) -> None:
-        """Have the node's own address say how far the topic is read. Spec: K26."""
+        """Have the node's own address state how far the topic is read. Spec: K26."""
         interest = Interest(clients_offset=self.offset)
         self.pending.put(node_address(self.uuid), ADDRESS, interest)
 
     def begin_again(self) -> None:
-        """Have it read from its beginning; what does not stand there any more ends then."""
+        """Read it from its beginning again; what is no longer there then ends."""
         self.pending.versions.begin_again(CLIENTS)
         self._unread = dict.fromkeys(self.wanted.keys())
         self.wanted.elsewhere.clear()
@@ -145,13 +145,13 @@ class OwnClients:
             return
         last = changes[0].before
         if last is not None and self.queues.is_shared(endpoint, last):
-            # What is on its way still arrives, to be moved on.
+            # Messages on their way still arrive, to be moved on.
             self.queues.left[endpoint] = Leaving(last, self.offset, now)
         elif endpoint not in self.queues.left:
             self.wanted.forget(endpoint)
 
     def forget_left(self, queues: Sequence[str]) -> None:
-        """Give up the addresses of queues that were left: nothing for them is on its way."""
+        """Give up the addresses of queues that were left: nothing is on its way to them."""
         for name in queues:
             if self.queues.left.pop(name, None) is not None:
                 if self.wanted.wants_nothing(name):

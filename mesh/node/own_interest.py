@@ -1,4 +1,4 @@
-"""Interest that a node has by itself, and what it derives from its clients' subscriptions.
+"""A node's own interest, and what it derives from its clients' subscriptions.
 
 Spec: UM-1, DMR-12, K22.
 """
@@ -13,15 +13,15 @@ from mesh.model.control import Interest, Subscription
 from mesh.model.frames import MessageClass
 
 OwnInterest = Mapping[tuple[str, Member], Interest]
-"""(filter, who of this node) -> interest."""
+"""(filter, member of this node) -> interest."""
 
 
 def configured_interest(links: Sequence[LocalLink], static: Sequence[str]) -> OwnInterest:
-    """Return what a node wants although no client asked for it.
+    """Return what a node wants although no client requested it.
 
     Args:
         links: Its links: it wants what their joins select.
-        static: Filters that the topology has it want.
+        static: Filters that the topology makes it want.
     """
     joined = [link.out.filter for link in links if link.out is not None]
     interest = Interest(static=True)
@@ -42,9 +42,9 @@ def interest_changes(
 def endpoint_interest(
     endpoint: str, subscription: Subscription | None
 ) -> Iterator[tuple[Member, Interest | None]]:
-    """Yield what a subscription, or its end (None), makes of an endpoint's interest in a filter.
+    """Yield how a subscription, or its end (None), changes an endpoint's interest in a filter.
 
-    One that is not exported is another member, so that only the other one is offered.
+    One that is not exported is a member of its own, so that only the exported one is offered.
 
     Spec: DMR-12.
     """

@@ -1,4 +1,4 @@
-"""What was read of interest, and waits for the next round to bring it into force. K16, K25."""
+"""Interest that was read, and waits for the next round to put it in force. K16, K25."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class PendingInterest:
     """Changes of interest since the last round began, and how far all was read.
 
     Attributes:
-        cuts: From where on messages reach whom.
+        cuts: The positions from which messages reach other nodes.
         versions: How far each input is read, and routed by.
-        changes: What each member wants of a filter by now; None: nothing.
-        new_filters: What each neighbour's scope has that is to be kept before it is acknowledged.
+        changes: What each member now wants of a filter; None: nothing.
+        new_filters: New filters per neighbour's scope, to be stored before it is acknowledged.
     """
 
     cuts: Cuts
@@ -29,18 +29,18 @@ class PendingInterest:
 
     @property
     def has_news(self) -> bool:
-        """Whether a round would change anything, even if only a version is to be acknowledged."""
+        """Whether a round would change anything, even if only a version has to be acknowledged."""
         return bool(self.changes) or self.cuts.has_news or self.versions.has_news
 
     def put(self, filter_: str, member: Member, interest: Interest | None) -> None:
-        """Have a member want this of a filter from the next round on."""
+        """Set what a member wants of a filter from the next round on."""
         self.changes[filter_, member] = interest
 
     def forget(self, gone: Sequence[str], entries: Mapping[str, Members]) -> None:
-        """Have neighbours want nothing from the next round on, and have no inputs of them.
+        """Remove neighbours' interest from the next round on, and their inputs.
 
         Args:
-            gone: Who.
+            gone: The neighbours.
             entries: The interest in force.
         """
         for filter_, member in list(self.changes):

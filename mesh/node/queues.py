@@ -1,7 +1,7 @@
 """The queues of a node: what its subscriptions to them want, and which of those it refuses.
 
-Recomputed in every round, because what others want of the same queues, and what the topology
-declares for them, decides as well. Spec: DESIGN 6, K13.
+Recomputed in every round, because what others want of the same queues, and the topology's
+declarations, matter as well. Spec: DESIGN 6, K13.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from mesh.model.words import EndpointWord
 from mesh.node.subscriptions import Key, OwnSubscriptions
 
 LEFT_MS = 3_600_000
-"""How long a queue that was left keeps its address once all know of it: so far back repairs reach,
-and what was sent before has come by then. Later copies would be counted as `queue_left`."""
+"""How long a queue that was left keeps its address once all know of it: that is how far back
+repairs reach, and earlier messages have arrived by then. Later copies would count as
+`queue_left`."""
 
 LEFT_MAX_MS = 7 * 24 * LEFT_MS
-"""How long it keeps it at most, while a node that is down or cut off does not know of it."""
+"""How long it keeps the address at most, while a node that is down or cut off is unaware."""
 
 SURPLUS = (
     "the filters of this node's queues have more than "
@@ -45,11 +46,11 @@ SURPLUS = (
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A shared queue that nobody here subscribes any more.
+    """A shared queue that nobody here subscribes to any more.
 
     Attributes:
-        wanted: What was wanted last.
-        offset: On `clients`, of what ended it.
+        wanted: What was last wanted.
+        offset: Offset on `clients` of the record that ended it.
         left_ms: When that was read.
     """
 
@@ -60,16 +61,16 @@ class Leaving:
 
 @dataclass(slots=True)
 class OwnQueues:
-    """What the queues of a node have in the table of interest.
+    """The queues of a node, as entries in the table of interest.
 
     Attributes:
         node: Name of the node; the empty one has no queues.
-        declared: What the topology says of queues, by name.
-        unsaid: The policy of a queue of which nobody says one.
+        declared: The topology's declarations of queues, by name.
+        unsaid: The policy of a queue for which none is given.
         policies: Endpoint -> the policy that is in force.
         refused: (endpoint, filter) -> why it attracts nothing.
-        left: Shared queues that nobody here subscribes any more, or that have become channels: they
-            attract nothing, and keep their address for what is on its way.
+        left: Shared queues that nobody here subscribes to any more, or that have become channels:
+            they attract nothing, and keep their address for what is on its way.
     """
 
     node: str = ""
@@ -89,7 +90,7 @@ class OwnQueues:
         return queues
 
     def relink(self, topology: Topology) -> None:
-        """Go by another topology."""
+        """Switch to another topology."""
         self.declared, self.unsaid = topology.queues, topology.unsaid_policy(self.node)
 
     def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
@@ -97,7 +98,7 @@ class OwnQueues:
         return policy_in_force(self.declared, endpoint, subscription.policy, self.unsaid)
 
     def wants_every(self, endpoint: str, subscription: Subscription) -> bool:
-        """Return whether an endpoint is to get all that it asks for: no queue that is chosen."""
+        """Return whether an endpoint gets everything it subscribes to: no member is chosen."""
         if subscription.kind is EndpointKind.CHANNEL:
             return True
         return self.policy_of(endpoint, subscription) is QueuePolicy.EVERY
@@ -113,13 +114,13 @@ class OwnQueues:
         table: InterestTable,
         others: Container[tuple[str, Member]],
     ) -> Iterator[tuple[tuple[str, Member], Interest | None]]:
-        """Yield what changes in the table, by what it holds of other nodes just now.
+        """Yield what changes in the table, given what it holds of other nodes just now.
 
         Args:
             own: The node's subscriptions; those of channels are left alone.
-            table: Everything else that comes into force is in it.
-            others: What that is. The entry of a subscription that has been a channel's meanwhile,
-                or is one now, is there: it is what the channel has made of it.
+            table: It already has everything else that comes into force.
+            others: Those entries. They include that of a subscription which has been a channel's
+                meanwhile, or is one now: it is as the channel has made it.
         """
         queues = own.queues
         if not (queues or self.left or self._placed or self.refused):
@@ -143,7 +144,7 @@ class OwnQueues:
         """Return queues for which nothing is on its way any more.
 
         Args:
-            complete: Up to which offset of `clients` all know what is wanted here. Spec: K24.
+            complete: The offset of `clients` up to which all know what is wanted here. Spec: K24.
             now_ms: The present moment.
         """
         return [
@@ -154,7 +155,7 @@ class OwnQueues:
 
     def statuses(self) -> Sequence[EndpointStatus]:
         """Return the reported state of refused endpoints: why they attract nothing, once each."""
-        if self._statuses is None:  # asked ten times a second
+        if self._statuses is None:  # called ten times a second
             by_endpoint = {endpoint: text for (endpoint, _), text in self.refused.items()}
             self._statuses = [
                 EndpointStatus(endpoint, EndpointWord.REFUSED, text)
@@ -167,8 +168,8 @@ class OwnQueues:
     ) -> Iterator[tuple[tuple[str, Member], Interest]]:
         """Yield what each subscription of a queue attracts, by the policy that prevails.
 
-        One that is refused attracts nothing, with its reason in `refused`; where it may have been
-        in force before, what is on its way to it still arrives.
+        A refused one attracts nothing, with its reason in `refused`; if it may have been in force
+        before, what is on its way to it still arrives.
         """
         said: dict[str, dict[QueuePolicy, None]] = {}
         for (endpoint, _), subscription in queues.items():
@@ -226,7 +227,7 @@ class OwnQueues:
     def _home_or_proxy(self, endpoint: str, table: InterestTable) -> tuple[MemberKind, str | None]:
         """Return whether the node is the home of a queue or a proxy, or why it is neither.
 
-        Of two undeclared homes that come up at once the one with the lesser name stays.
+        Of two undeclared homes that come up at once the one with the lesser name stays home.
         """
         queue = declared_queue(self.declared, endpoint)
         if queue is not None and queue.home is not None:
@@ -253,9 +254,9 @@ class OwnQueues:
 
 
 def is_offered(filter_: str, member: Member) -> bool:
-    """Return whether what a member wants of a filter goes to other nodes, as far as queues decide.
+    """Return whether queue rules let a member's interest in a filter be offered to other nodes.
 
-    What is local stays here, and who is near a home knows it from the home itself. Spec: EMS-12.
+    Local queues stay here, and nodes near a home learn of it from the home itself. Spec: EMS-12.
     """
     if not is_of_queue(filter_):
         return True

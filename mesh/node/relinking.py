@@ -26,9 +26,9 @@ def has_switched(version: Version) -> bool:
 
 
 def topology_cut(number: int) -> dict[str, int]:
-    """Return the cut that lanes announce where they begin to route by the topology of a number.
+    """Return the cut that lanes announce where they begin to route by a topology's number.
 
-    In the place of a node's uuid stands `CHANGE`, in that of its `clients` offset the number.
+    `CHANGE` takes the place of a node's uuid, and the number that of its `clients` offset.
     Nothing is announced before the first change of a mesh. Spec: K25, K28.
     """
     return {CHANGE: number} if number > 0 else {}
@@ -36,13 +36,13 @@ def topology_cut(number: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class LinkChanges:
-    """What becomes of a node's neighbours; one whose link is another now is both gone and added.
+    """What happens to a node's neighbours; one whose link is recreated is both gone and added.
 
     Attributes:
-        gone: Their links are removed.
-        added: Theirs are new.
-        awaited: They and the node must know what each offers by the new topology before sources go
-            on: where a link is new, and all if queues are shared out in another way.
+        gone: Neighbours whose links are removed.
+        added: Neighbours whose links are new.
+        awaited: They and the node must know each other's offers by the new topology before sources
+            go on: if a link is new, and all of them if queues are shared out differently.
     """
 
     gone: tuple[str, ...] = ()
@@ -78,10 +78,10 @@ def scopes_read(topology: Topology, node: str) -> Mapping[str, Sequence[Scope]]:
 
 
 def with_node(topology: Topology, node: str, before: Topology) -> Topology:
-    """Return a topology with a node in any case: one that is removed has no links, until it ends.
+    """Return a topology that includes a node: one that is removed has no links, until it ends.
 
-    Addresses of Kafka clusters stay as they were: what is in force has no secrets, and none of
-    what only one process knows. Of what is said of the node itself only its realm can change.
+    Addresses of Kafka clusters stay as they were: what is in force has no secrets, and nothing
+    that only one process knows. Of the node's own entry only the realm can change.
     """
     kafka = {**topology.kafka, **before.kafka}
     own, declared = before.nodes[node], topology.nodes.get(node)
@@ -96,5 +96,5 @@ def _seen(topology: Topology, node: str) -> Mapping[str, object]:
 
 
 def _sharing(topology: Topology) -> Mapping[str, object]:
-    """Return what decides which members of each declared queue get its messages. Spec: K28."""
+    """Return what determines the members of each declared queue that get messages. Spec: K28."""
     return {fold(name): shared_by(topology.queues, name) for name in topology.queues}

@@ -1,4 +1,4 @@
-"""What neighbours want, kept in this node's own Kafka cluster for starts without them. Spec: K21.
+"""Neighbours' interest, kept in this node's own Kafka cluster for starts without them. Spec: K21.
 
 Whole sets may be large, so they are written rarely and only when they have changed; what is about
 to be acknowledged is added before that, so that no start ever lacks it. What is withdrawn meanwhile
@@ -20,15 +20,15 @@ from mesh.node.neighbour import Neighbour
 from mesh.node.rounds import Round
 
 REMEMBER_MS, PER_FILTER_MS = 2_000, 0.1
-"""Least time between two scans of what neighbours want, and how much longer it is for each filter
-that is kept: a scan of many takes longer, and is not to take more of a core."""
+"""Minimum time between two scans of what neighbours want, and how much longer it is for each filter
+that is kept: a scan of many takes longer, and should not take more of a core."""
 
 ScopeKey = tuple[str, Scope]
 """A neighbour, and a scope that it offers."""
 
 
 def is_kept(filter_: str, interest: Interest | None) -> bool:
-    """Return whether it is interest that guaranteed messages are to wait for."""
+    """Return whether guaranteed messages should wait for this interest."""
     return interest is not None and interest.durable and not is_address(filter_)
 
 
@@ -50,20 +50,20 @@ class Remembering:
         *,
         at_once: bool = False,
     ) -> Iterator[WriteLearned]:
-        """Keep every proven set that is not what was kept last.
+        """Store every proven set that differs from what was last stored.
 
         Args:
             neighbours: What they offer.
-            lanes: What each lane of the node routes by.
+            lanes: The versions that each lane of the node routes by.
             now_ms: The present moment.
-            at_once: Whether it is time although one was kept just now.
+            at_once: Whether to do it now although one was stored just now.
         """
         if now_ms < self._due_ms and not at_once:
             return
         for name, neighbour in neighbours.items():
             for scope, reader in neighbour.scopes.items():
                 version = _read_to(reader)
-                # What an old mark proves of a topic that has lost its end is less than was kept.
+                # After a topic has lost its end, an old mark proves less than was stored.
                 is_whole = reader.proven and reader.is_settled
                 if is_whole and not _is_behind(version, input_name(name, scope), lanes):
                     yield from self._keep((name, scope), version, reader.view.items())

@@ -16,10 +16,10 @@ class Round:
     """One change of the routing.
 
     Attributes:
-        in_force: Versions of the inputs that it brings into force.
+        in_force: Versions of the inputs that it puts in force.
         cuts: Node uuid -> `clients` offset, where that changed.
         touched: Filter -> its members before, for every filter that changed.
-        links: What it changes of the node's links.
+        links: Its changes of the node's links.
         new_filters: Filters that guaranteed messages are wanted for, by neighbour and its scope.
     """
 

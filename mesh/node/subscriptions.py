@@ -1,7 +1,7 @@
-"""The node's own subscriptions: what each endpoint wants, and which of them end by themselves.
+"""The node's own subscriptions: what each endpoint wants, and which of them expire.
 
-Nothing here takes longer the more there is: a node may have a hundred thousand, and takes thousands
-of changes a second. Spec: K13.
+Nothing here gets slower with size: a node may have a hundred thousand, and takes thousands of
+changes a second. Spec: K13.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Key = tuple[str, str]
 
 NODE_MAX = 1_000_000
 ENDPOINT_MAX = 200_000
-"""Most subscriptions of a node and of one endpoint, refused ones too: a client's mistake must not
-take a node's memory from all others."""
+"""Maximum number of subscriptions of a node and of one endpoint, including refused ones: a client's
+mistake must not exhaust a node's memory."""
 
 SPARE_MAX = 64
-"""How many ends of renewed leases may be kept besides as many as there are leases."""
+"""How many stale ends of renewed leases may be kept, besides as many as there are leases."""
 
 ELSEWHERE_MAX = 1_000
-"""Of how many keys it is known what stands in partitions that are not read."""
+"""For how many keys the contents of partitions that are not read are known."""
 
 
 class SubscriptionChange(NamedTuple):
-    """What a record has made of one subscription.
+    """The effect of a record on one subscription.
 
     Attributes:
         before, after: What is in force of it; None if nothing is.
@@ -49,17 +49,17 @@ class SubscriptionChange(NamedTuple):
 
 @dataclass(slots=True)
 class OwnSubscriptions:
-    """What the clients of this node asked for.
+    """What the clients of this node requested.
 
-    A subscription of another form than its endpoint has is refused, and remembered: it is in force
-    once the others have ended.
+    A subscription of another form than its endpoint's is refused, but remembered: it comes into
+    force once the others have ended.
 
     Attributes:
         said: Endpoint -> filter -> what the newest record says, refused or not.
         asked: Every subscription in force, by endpoint and filter.
         queues: Those of queues among them.
-        endpoints: Endpoint -> what it is.
-        elsewhere: What other partitions of `clients` than the first say of a subscription.
+        endpoints: Endpoint -> its form.
+        elsewhere: What partitions of `clients` other than the first say about a subscription.
     """
 
     said: dict[str, dict[str, Subscription]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class OwnSubscriptions:
                 yield endpoint, filter_
 
     def put(self, key: Key, subscription: Subscription, now: int) -> Sequence[SubscriptionChange]:
-        """Take a subscription in, or renew it; return what becomes of those of its endpoint."""
+        """Add or renew a subscription; return the effects on its endpoint's subscriptions."""
         endpoint, filter_ = key
         said = self.said.setdefault(endpoint, {})
         self._said_count += filter_ not in said
@@ -90,7 +90,8 @@ class OwnSubscriptions:
             until = self._leases[key] = now + 1000 * subscription.lease_s
             heapq.heappush(self._ends, (until, key))
             if len(self._ends) > SPARE_MAX + 2 * len(self._leases):
-                # Who does not lead ends none, and each renewal leaves its former end behind.
+                # A worker that does not lead ends none, and each renewal leaves its former end
+                # behind.
                 self.tell_again()
         form, known = form_of(subscription), self.endpoints.get(endpoint)
         if known is None or (form != known and form == prevailing_form((known, form))):
@@ -98,7 +99,7 @@ class OwnSubscriptions:
         return self._keep(key, known)
 
     def pop(self, key: Key) -> Sequence[SubscriptionChange]:
-        """Remove a subscription; return what becomes of those of its endpoint."""
+        """Remove a subscription; return the effects on its endpoint's subscriptions."""
         endpoint, filter_ = key
         if self.said.get(endpoint, {}).pop(filter_, None) is None:
             return ()
@@ -107,7 +108,7 @@ class OwnSubscriptions:
         return self._keep(key, self.endpoints[endpoint])
 
     def _keep(self, key: Key, form: Form) -> list[SubscriptionChange]:
-        """Have an endpoint be what it was, as long as a subscription of that form is left."""
+        """Keep an endpoint's form as long as a subscription of that form is left."""
         endpoint, _ = key
         changes = [self._enforce(key, form)]
         said = self.said[endpoint]
@@ -116,12 +117,12 @@ class OwnSubscriptions:
         return changes
 
     def _turn(self, endpoint: str, form: Form) -> list[SubscriptionChange]:
-        """Have an endpoint be something else, or be there at all."""
+        """Change an endpoint's form, or create it."""
         self.endpoints[endpoint] = form
         return [self._enforce((endpoint, filter_), form) for filter_ in self.said[endpoint]]
 
     def _enforce(self, key: Key, form: Form) -> SubscriptionChange:
-        """Have a subscription be in force if it is of its endpoint's form."""
+        """Put a subscription in force if it has its endpoint's form."""
         endpoint, filter_ = key
         before, after = self.asked.get(key), self.said[endpoint].get(filter_)
         if after is not None and form_of(after) != form:
@@ -136,7 +137,7 @@ class OwnSubscriptions:
         return SubscriptionChange(key, before, after)
 
     def _file(self, key: Key, subscription: Subscription | None) -> None:
-        """Keep apart what is in force of queues."""
+        """Index what is in force for queues separately."""
         if subscription is not None and subscription.kind is EndpointKind.QUEUE:
             if key not in self.queues:
                 self._shapes[Shape.of(key[1])] += 1
@@ -148,7 +149,7 @@ class OwnSubscriptions:
                 del self._shapes[shape]
 
     def surplus(self) -> frozenset[Key]:
-        """Return the subscriptions of queues whose shapes are more than a node may have."""
+        """Return queue subscriptions whose shapes exceed what a node may have."""
         if sum(not one.is_literal for one in self._shapes) <= QUEUE_SHAPES_MAX:
             return frozenset()
         shapes = {key: shape for key in self.queues if not (shape := Shape.of(key[1])).is_literal}
@@ -171,7 +172,7 @@ class OwnSubscriptions:
         return None
 
     def is_refused(self, key: Key) -> bool:
-        """Return whether a subscription is of another form than its endpoint has."""
+        """Return whether a subscription has another form than its endpoint."""
         endpoint, filter_ = key
         return filter_ in self.said.get(endpoint, ()) and key not in self.asked
 
@@ -180,11 +181,11 @@ class OwnSubscriptions:
         return not self.said.get(endpoint)
 
     def forget(self, endpoint: str) -> None:
-        """Forget an endpoint of which nothing is left: the next subscription makes another."""
+        """Forget an endpoint of which nothing is left: the next subscription creates a new one."""
         del self.endpoints[endpoint], self._in_force[endpoint], self.said[endpoint]
 
     def read_elsewhere(self, said: SubscriptionElsewhere) -> Iterator[Note]:
-        """Take in what stands in a partition of `clients` that is not read.
+        """Note a record in a partition of `clients` that is not used.
 
         Versions are offsets of the first one (K13): in another one it cannot come into force.
         """
@@ -196,7 +197,7 @@ class OwnSubscriptions:
             yield Note("subscription.unheard", {"endpoint": said.endpoint, "text": _unheard(said)})
 
     def unheard(self) -> Sequence[EndpointStatus]:
-        """Return the endpoints of which another partition says what is not in force, once each."""
+        """Return the endpoints for which another partition has records not in force, once each."""
         found = [one for one in self.elsewhere.values() if self._is_unheard(one)]
         texts = {one.endpoint: _unheard(one) for one in found}
         word = EndpointWord.UNHEARD
@@ -209,11 +210,11 @@ class OwnSubscriptions:
         """Yield those whose lease has run out, once each until `tell_again`."""
         while self._ends and self._ends[0][0] <= now:
             until, key = heapq.heappop(self._ends)
-            if self._leases.get(key) == until:  # else it was renewed, or is no more
+            if self._leases.get(key) == until:  # else it was renewed, or is gone
                 yield key
 
     def tell_again(self) -> None:
-        """Have those yielded again that are asked for still: their end was not written."""
+        """Have those yielded again that still exist: their end was not written."""
         self._ends = [(until, key) for key, until in self._leases.items()]
         heapq.heapify(self._ends)
 

@@ -17,20 +17,20 @@ PATIENCE_MS = Patience(30_000, 600_000)
 """How long the offers of a neighbour that is heard may stay unproven before all is read again."""
 
 LOOK_MS = 1_000
-"""How often it is looked while no offer is in doubt: to ask all scopes of all neighbours with each
-tick took a fifth of an idle worker's calls."""
+"""How often to check while no offer is in doubt: checking all scopes of all neighbours at each tick
+took a fifth of an idle worker's calls."""
 
 START_PATIENCE_MS = 15_000
 """How long a start waits for the proof of a neighbour whose control topic it has read: as long as
 for one that it cannot read. The neighbour may be away, or wait for this node in the same way."""
 
 AGAIN_MS = 1_000
-"""How long after that the start asks once more to go without it, if it has not."""
+"""How long after that the start asks again to go without it, if it has not."""
 
 
 @dataclass(slots=True)
 class UnprovenNeighbours:
-    """Since when the offers of which neighbours are unproven, and how patient that makes."""
+    """Since when which neighbours' offers are unproven, and how long to wait for them."""
 
     _since_ms: dict[str, int] = field(default_factory=dict)
     _patience_ms: dict[str, int] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class UnprovenNeighbours:
         offered: Callable[[str], Iterable[Scope]],
         now_ms: int,
     ) -> Iterator[str]:
-        """Yield the neighbours who are to be read again.
+        """Yield the neighbours to read again.
 
         Args:
-            neighbours: All.
+            neighbours: All neighbours.
             offered: Returns the scopes in which one offers interest.
             now_ms: The present moment.
         """
@@ -70,11 +70,11 @@ class UnprovenNeighbours:
                 yield name
 
     def overdue(self, neighbours: Mapping[str, Neighbour], now_ms: int) -> Iterator[str]:
-        """Yield the neighbours whose proof a node that starts waits for no longer.
+        """Yield the neighbours whose proof a starting node no longer waits for.
 
-        Each has its time once, since it was read to its end: strangers who write again and again
-        have a proof come and go, and seldom are those of all neighbours there at one moment. Who
-        was yielded and is not gone without is yielded again.
+        Each has its own time since it was read to its end: strangers who write again and again make
+        proofs come and go, and those of all neighbours are seldom there at one moment. A neighbour
+        that was yielded but not gone without is yielded again.
         """
         for name, neighbour in neighbours.items():
             if not neighbour.caught_up:

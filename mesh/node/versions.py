@@ -15,10 +15,10 @@ from mesh.model.interest_inputs import VersionByInput, neighbour_of
 
 @dataclass(slots=True)
 class InputVersions:
-    """What was read of each input, and what of it the routing in force goes by.
+    """What was read of each input, and how much of it the routing in force uses.
 
     Attributes:
-        read: What the next round brings into force.
+        read: What the next round puts in force.
         routed: What is in force.
     """
 
@@ -29,7 +29,7 @@ class InputVersions:
 
     @property
     def has_news(self) -> bool:
-        """Whether a round would bring another version into force, or one is asked for."""
+        """Whether a round would put another version in force, or one was requested."""
         return self._is_asked or self.routed != self.read
 
     def note(self, input_: str, version: Version) -> None:
@@ -37,11 +37,11 @@ class InputVersions:
         self.read[input_] = version
 
     def ask_for_round(self) -> None:
-        """Have news even without any."""
+        """Request a round even without news."""
         self._is_asked = True
 
     def begin_round(self) -> VersionByInput:
-        """Route by all that was read; return what that is."""
+        """Route by everything that was read; return that."""
         self._is_asked = False
         self.routed = dict(self.read)
         return self.routed
@@ -51,11 +51,11 @@ class InputVersions:
         return self.read.get(input_, NEVER) < version
 
     def is_unrouted(self, input_: str, version: Version) -> bool:
-        """Return whether the routing in force goes by less than a version of an input."""
+        """Return whether the routing in force uses less than a version of an input."""
         return self.routed.get(input_, NEVER) < version
 
     def is_late(self, input_: str, version: Version) -> bool:
-        """Return whether it does, and the version can still be read."""
+        """Return whether that is so, and the version can still be read."""
         is_void = version <= self._voided.get(input_, NEVER)
         return not is_void and self.is_unrouted(input_, version)
 
@@ -65,12 +65,12 @@ class InputVersions:
             self._voided[input_] = max(self._voided.get(input_, NEVER), version)
 
     def begin_again(self, input_: str) -> None:
-        """Have an input read again, whose versions known so far may never be seen again."""
+        """Read an input again; versions known so far may never be seen again."""
         read = self.read.pop(input_, NEVER)
         self.void({input_: max(read, self.routed.get(input_, NEVER))})
 
     def forget(self, neighbours: Collection[str]) -> None:
-        """Have no input of these neighbours, and nothing void of who comes under their names."""
+        """Drop the inputs of these neighbours, and void nothing of newcomers under their names."""
         for known in (self.read, self._voided):
             for input_ in [one for one in known if neighbour_of(one) in neighbours]:
                 del known[input_]
