@@ -166,15 +166,11 @@ def _gives_way(stored: _Stored, name: str, to: str) -> bool:
 
 
 def _runs_elsewhere(pid: int) -> bool:
-    """Return whether another process than this one has that id."""
-    if pid in (0, os.getpid()):
-        return False
-    try:
-        with suppress(PermissionError):  # it is somebody else's
-            os.kill(pid, 0)  # which asks, and does nothing
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
+    """Return whether a process of this user, and not this one, has that id."""
+    with suppress(OSError, OverflowError):
+        os.kill(pid, 0)  # which asks, and does nothing
+        return pid > 0 and pid != os.getpid()
+    return False
 
 
 def _add(stored: _Stored, context: Context) -> None:
@@ -226,8 +222,8 @@ def _load(folder: Path | None) -> _Stored:
                 name,
                 Path(one["file"]),
                 _texts(one["addresses"]),
-                is_local=one.get("local") is True,
-                pid=_pid(one.get("pid")),
+                one.get("local") is True,
+                int(one.get("pid", 0)),
             )
             for name, one in data["contexts"].items()
         }
@@ -242,13 +238,6 @@ def _texts(addresses: Mapping[str, object]) -> Mapping[str, str]:
     if not all(isinstance(one, str) for one in addresses.values()):
         raise TypeError("an address is not text")
     return {name: str(one) for name, one in addresses.items()}
-
-
-def _pid(given: object) -> int:
-    """Return the id of a process; 0 for what is none, such as the groups below it."""
-    if isinstance(given, bool) or not isinstance(given, int):
-        return 0
-    return max(0, given)
 
 
 @contextmanager
