@@ -170,7 +170,7 @@ class TreeIncarnation:
                 continue
             self.open[link] = None
             self.give(LinkOpened(link), now_ms)
-        if not self.has_roles and self._may_serve(links, now_ms):
+        if not self.has_roles and self._may_serve(now_ms):
             self.has_roles = True
             self.give(RolesCaughtUp(), now_ms)
         if now_ms - self.ticked_ms >= TICK_MS:
@@ -191,9 +191,10 @@ class TreeIncarnation:
                 self.writer.tell_routes(address, told, self.led)
             self._tell_dropped()
 
-    def _may_serve(self, links: Collection[str], now_ms: int) -> bool:
+    def _may_serve(self, now_ms: int) -> bool:
         """Return whether applications can be served: requests are read, neighbours are heard.
 
+        All that there are: who has just begun knows of few links, or none, that are up.
         A neighbour's knowledge is newer than anything an incarnation without memory would say:
         without the neighbour's clock a returning holder would lose its role to its own former
         instance.
@@ -204,7 +205,8 @@ class TreeIncarnation:
         if self.feeds.end(names.sends(self.node)) is None:
             return False  # a send on hearing of the service would be before its end
         up = self.apps.node.links_up
-        return all(link in up for link in links) or now_ms - self.began_ms >= HEAR_MS
+        has_heard = all(link in up for link in self.topology.neighbours(self.node))
+        return has_heard or now_ms - self.began_ms >= HEAR_MS
 
     def give(self, input_: NodeInput, now_ms: int) -> None:
         """Pass an input to the tree node and its applications, and perform their effects."""

@@ -11,6 +11,7 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.view.role_requests import role_requests
+from mesh.worker.trees.incarnation import HEAR_MS
 from tests.component.in_memory_mesh import Mesh
 from tests.component.worker.trees.applications import Open, asked, finished, live, payloads
 
@@ -152,3 +153,22 @@ def test_a_holder_that_came_back_apart_from_all_loses_nothing_to_what_it_left_be
     live(mesh, 15, host, sender)
     assert len(host.held) == 1
     assert payloads(finished(sender.send("desk-7", "lead", b"2"), host)) == ["c: 2"]
+
+
+def test_who_has_heard_no_neighbour_yet_serves_nobody_for_a_moment(
+    mesh: Mesh, application: Open
+) -> None:
+    """It knows of no link that is up, which does not mean that nobody is there. Spec: tree_layer 5.4."""
+    host = application("c")
+    host.add("desk-7", "lead", exclusive=True)
+    live(mesh, 1, host)
+    mesh.world.kill("c")
+    mesh.world.cut("b", ["c"])
+    mesh.world.cut("c", ["b"])
+    mesh.world.start("c")
+    service = mesh.world.workers["c"].tree_service
+    for _ in range(200):
+        live(mesh, 0.1, host)
+        if service._now is not None and service._now.has_roles:
+            break
+    assert HEAR_MS <= mesh.now_ms() - service._now.began_ms < HEAR_MS + 1_000
