@@ -1,4 +1,4 @@
-"""The clocks of this machine, for whoever waits for others or shows when something was."""
+"""The clocks of this machine, for waiting and for showing when something happened."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def now_ms() -> int:
-    """Return monotonic time: what is waited and measured by."""
+    """Return monotonic time, for waits and measurements."""
     return time.monotonic_ns() // 1_000_000
 
 

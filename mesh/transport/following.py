@@ -1,4 +1,4 @@
-"""Read partitions to their present end, once or again and again.
+"""Reads partitions to their present end, once or repeatedly.
 
 State that must be known before anything else is done is read this way. Spec: K16.
 """
@@ -13,7 +13,7 @@ from mesh.transport.port import BEGINNING, PATIENCE_MS, KafkaCluster, Reader, Re
 
 DEADLINE_MS = 60_000
 FOLLOWER_PATIENCE_MS = 100
-"""How late the end of a log is noticed; somebody waits for it, so it is less than usual."""
+"""How late the end of a log is noticed; less than usual, because somebody waits for it."""
 GLANCE_MS = 500
 """How often a follower that only glances checks for partitions that did not exist yet."""
 _READ_S = 0.2
@@ -31,8 +31,8 @@ class Follower:
         name: Client name of the reader used.
         now_ms: Clock for the deadline.
         patience_ms: How late the end of a log may be noticed.
-        deadline_ms: How long nothing may come while an end is not reached.
-        gathers: Whether what comes, and the end of a log, may be noticed half a second late: it
+        deadline_ms: How long nothing may arrive while an end is not reached.
+        gathers: Whether new records, and the end of a log, may be noticed half a second late: it
             costs a tenth of the requests.
     """
 
@@ -72,7 +72,7 @@ class Follower:
         self._assign(self._kafka.admin().ends(list(self._wanted)))
 
     def glance(self) -> Iterator[Record]:
-        """Yield the records fetched so far; brokers are not asked where the logs end.
+        """Yield the records fetched so far; do not ask brokers where the logs end.
 
         For callers that poll so often that what is missed now arrives a moment later.
         """
@@ -84,7 +84,7 @@ class Follower:
         self._begin_again(self._reader.lost())
 
     def fetched(self) -> Iterator[Record]:
-        """Yield the records fetched so far, and have the reader heed what was added or removed."""
+        """Yield the records fetched so far, and have the reader apply additions and removals."""
         yield from self._read(0)
 
     def _read(self, timeout_s: float) -> Sequence[Record]:
@@ -97,14 +97,14 @@ class Follower:
         """Yield what is new, up to the high watermarks found at the start of the call.
 
         The high watermark, not the last stable offset: an open transaction must not hide what
-        is behind it.
+        follows it.
 
         Args:
-            places: Whose ends to reach; all if left out. What comes of others is yielded too.
+            places: Whose ends to reach; by default all. Records of others are yielded too.
 
         Raises:
-            TransportStalledError: An end was not reached, and nothing came for too long.
-            TransportUnavailableError: Nobody tells where the logs end.
+            TransportStalledError: An end was not reached, and nothing arrived for too long.
+            TransportUnavailableError: No broker says where the logs end.
         """
         yield from self._read_to(self._kafka.admin().ends(list(places or self._wanted)))
 
@@ -117,8 +117,8 @@ class Follower:
             places: As for `catch_up`.
 
         Raises:
-            TransportStalledError: An end was not reached, and nothing came for too long.
-            TransportUnavailableError: Nobody tells where the logs end.
+            TransportStalledError: An end was not reached, and nothing arrived for too long.
+            TransportUnavailableError: No broker says where the logs end.
         """
         yield from self._read_to(self._kafka.admin().stable_ends(list(places or self._wanted)))
 
@@ -142,7 +142,7 @@ class Follower:
             yield from records
             self._begin_again(self._reader.lost())
             if records:
-                # Millions may lie before the end: only standing still is a fault.
+                # Millions may precede the end: only a standstill is a fault.
                 deadline = self._now_ms() + self._deadline_ms
             elif self._now_ms() > deadline:
                 place, end = next(iter(waiting.items()))
@@ -152,9 +152,9 @@ class Follower:
                 )
 
     def close(self) -> None:
-        """Release the reader; any thread may, and who still reads in another one ends.
+        """Release the reader; any thread may, and a read in another thread ends.
 
-        It would wait in vain otherwise for what a closed reader does not give.
+        Otherwise it would wait in vain for what a closed reader does not return.
         """
         self._is_closed = True
         with self._lock:

@@ -1,4 +1,4 @@
-"""What consumer groups leave to be deleted, and what a member of one has taken up. Spec: K5."""
+"""What consumer groups release for deletion, and what a member has taken up. Spec: K5."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R", bound=Record)
 def of_topics(
     group: Mapping[TopicPartition, int], topics: Collection[str]
 ) -> Mapping[TopicPartition, int]:
-    """Return what a group has committed of some topics."""
+    """Return what a group has committed for some topics."""
     return {place: offset for place, offset in group.items() if place.topic in topics}
 
 
@@ -25,7 +25,7 @@ def slowest(
 
     Args:
         groups: What each group has committed, of any topics.
-        topics: Those asked about.
+        topics: The topics in question.
     """
     found: dict[TopicPartition, int] = {}
     for topic in topics:
@@ -45,9 +45,9 @@ def slowest(
 class Takings:
     """The partitions of one member.
 
-    Offsets of one log only rise. A record that stands where others were read is of another log: the
-    topic was recreated, or has lost its end. Taken for one that was read, it would be passed over
-    in silence.
+    Offsets of one log only rise. A record at an offset where others were read is of another log:
+    the topic was recreated, or has lost its end. Mistaken for one already read, it would be
+    skipped silently.
 
     Attributes:
         owned: Where each was taken up: another object is another taking.
@@ -62,17 +62,17 @@ class Takings:
         self._next.pop(at, None)
 
     def begin_again(self) -> None:
-        """Have all that is owned be of other logs, of which nothing was read."""
+        """Treat all that is owned as new logs, of which nothing was read."""
         for at in self.owned:
             self.begin(at, Passed(BEGINNING, is_rewound=True))
 
     def end(self, at: TopicPartition) -> None:
-        """Have it be somebody else's."""
+        """Give a partition up to another member."""
         self.owned.pop(at, None)
         self._next.pop(at, None)
 
     def end_all(self) -> None:
-        """Have nothing any more."""
+        """Give everything up."""
         self.owned.clear()
         self._next.clear()
 

@@ -1,8 +1,8 @@
 """The one place that reads the headers of a record.
 
-A header's name is bytes to Kafka. Whoever writes in C, Go, Rust or with kcat may write a name that
-is not UTF-8; the client library then raises SystemError when it is asked for the headers, and
-would hand out broken objects when it is asked again. Spec: R12.
+To Kafka a header's name is bytes. A producer in C, Go, Rust or kcat may write a name that is not
+UTF-8; the client library then raises SystemError when it is asked for the headers, and would
+return broken objects when it is asked again. Spec: R12.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, Final
 from mesh.transport.port import Headers, Record
 
 UNREADABLE: Final[Headers] = []
-"""What stands for headers that cannot be read: compare with `is`. To all others: none."""
+"""Stands for unreadable headers: compare with `is`. To all others it means none."""
 
 _NONE: Final[Headers] = ()
 
 _ask = methodcaller("headers")
-"""Asks by a call that looks at what came of it. Where a method is called often Python itself does
-without: an error stays unseen, and the broken objects end the process."""
+"""Calls in a way that checks for errors. Where a method is called often Python itself skips that:
+an error stays unseen, and the broken objects end the process."""
 
 
 def headers_of(record: Record) -> Headers:
@@ -34,7 +34,7 @@ def headers_of(record: Record) -> Headers:
 
 
 def all_headers(records: Sequence[Record]) -> list[Headers]:
-    """Return what `headers_of` says of each: for the hot path, without a call per record."""
+    """Return the result of `headers_of` for each: for the hot path, without a call per record."""
     found: list[Headers | None] = []
     while len(found) < len(records):
         try:
@@ -45,6 +45,6 @@ def all_headers(records: Sequence[Record]) -> list[Headers]:
 
 
 def _mark(record: Any) -> Headers:
-    """Have a record keep that its headers cannot be read: it must not be asked a second time."""
+    """Mark a record's headers as unreadable: it must not be asked a second time."""
     record.set_headers(UNREADABLE)
     return UNREADABLE

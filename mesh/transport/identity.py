@@ -1,4 +1,4 @@
-"""Which names stand for one Kafka cluster. Spec: K4, EMS-16."""
+"""Different names for one Kafka cluster. Spec: K4, EMS-16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def refuse_aliases(kafka: Mapping[str, KafkaCluster]) -> None:
     """Make sure that these names stand for different Kafka clusters. Spec: K4, EMS-16.
 
     Identity is the `cluster.id` that the brokers report, never a name or an address. One that
-    does not answer is left out: whoever needs it says so.
+    does not answer is left out: its users report that.
 
     Raises:
         StartError: Two names are one Kafka cluster.

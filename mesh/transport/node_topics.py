@@ -1,6 +1,6 @@
 """Which topics a node has, and their settings: by the topology alone. Spec: kafka.md 1, K2, K5, K6.
 
-Whoever makes them, and whoever says what is missing, goes by this table.
+Those that create them, and those that report missing ones, both use this table.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ HEADROOM_BYTES = 100_000
 """What topics allow beyond the largest message: frame and delivery headers. Spec: K6."""
 
 FOREVER = "-1"
-"""Value of a topic's limits by which Kafka deletes nothing itself."""
+"""Value of a topic's limits at which Kafka itself deletes nothing."""
 
 CLIENT_TIME = {"message.timestamp.type": "CreateTime"}
-"""The time of records is what their publishers say."""
+"""Records carry the time stamps of their publishers."""
 
 _DIRECT_BYTES = str(256 << 20)
 _WEEK_MS = str(7 * 24 * 3600 * 1000)
@@ -42,15 +42,15 @@ _LOGGED_CONTROL = {
     "retention.bytes": str(256 << 20),
     "segment.bytes": str(32 << 20),
 }
-"""Most of it are heartbeats, of one to two kB a second: a week of them are a GB and more, and who
-asks for interest at a past moment reads all of it. The compacted topic knows what is older."""
+"""Most of it is heartbeats, of one to two kB a second: a week of them is a GB and more, and a query
+for interest at a past moment reads all of it. The compacted topic knows what is older."""
 
 _STANDING = {
     **_COMPACTED,
     "cleanup.policy": "compact,delete",
     "retention.ms": str(24 * 3600 * 1000),
 }
-"""For what is said again from time to time, as long as it holds."""
+"""For records that are repeated from time to time, as long as they hold."""
 
 _PASSING = {
     "cleanup.policy": "delete",
@@ -59,11 +59,11 @@ _PASSING = {
     "segment.bytes": str(16 << 20),
     **_BROKER_TIME,
 }
-"""Of what is of use for a moment, and never read again."""
+"""For records that are useful for a moment, and never read again."""
 
 
 def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
-    """Return every topic that a node owns but its endpoints."""
+    """Return every topic that a node owns except its endpoints."""
     names = TopicNames(topology.prefix)
     declared = topology.nodes[node]
     data = declared.partitions
@@ -100,11 +100,11 @@ def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
 def made_for_other_lanes(
     topology: Topology, node: str, found: Mapping[str, TopicInfo]
 ) -> tuple[str, str] | None:
-    """Return why a node cannot have the lanes it is declared with, and the way out, or None.
+    """Return why a node cannot have its declared lanes, and the way out, or None.
 
-    Each lane has partitions of its own in these topics, and they stay what they were made: with
-    another number it would go on where another one stood, or begin from the beginning, and what no
-    lane is given for would be read by nobody. Spec: K2, K14.
+    Each lane has partitions of its own in these topics, and they stay as they were created: with
+    another number a lane would continue where another one was, or start from the beginning, and
+    partitions without a lane would be read by nobody. Spec: K2, K14.
 
     Args:
         topology: Declares the node.
@@ -121,7 +121,7 @@ def made_for_other_lanes(
         partitions = found[name].partitions
         made = partitions if name == given else partitions // 2
         if made == lanes or (made > lanes and (name != given or is_of_these)):
-            continue  # somebody has added some: they are no lane's
+            continue  # somebody has added some: they belong to no lane
         what = f"node {node} cannot have {counted(lanes, 'lane')}"
         why = f"{name} has {counted(partitions, 'partition')}"
         if name == given and is_of_these:
@@ -147,7 +147,7 @@ def _of_applications(topology: Topology, name: str) -> TopicSpec:
 
 
 def config_topic(topology: Topology) -> TopicSpec:
-    """Return the topic of what operators want, which is in every Kafka cluster."""
+    """Return the topic for what operators want, which is in every Kafka cluster."""
     return _spec(topology, TopicNames(topology.prefix).config(), 1, _COMPACTED)
 
 

@@ -1,6 +1,6 @@
-"""Answers about many topics at once, where brokers give them of some alone. Spec: DESIGN 4.6.
+"""Partial answers about many topics at once. Spec: DESIGN 4.6.
 
-One partition without a leader, or one topic that may not be described, says nothing of the others.
+One partition without a leader, or one topic that may not be described, says nothing about others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 def answers_so_far(ask: Callable[[], Mapping[K, V]]) -> tuple[Mapping[K, V], bool]:
-    """Return what was answered, and whether that is all: of the rest nothing is known.
+    """Return what was answered, and whether that is everything: the rest is unknown.
 
     Raises:
         TransportError: Nothing was answered.

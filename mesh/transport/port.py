@@ -1,4 +1,4 @@
-"""What the rest of the mesh may ask of Kafka: four ports, with one real and one in-memory form.
+"""What the rest of the mesh may ask of Kafka: four ports, each with a real and an in-memory form.
 
 Hot calls keep the shape of the client library (`record.value()`, `writer.produce(...)`), so that
 the real form adds no layer per message. Topic names are unique in a mesh: each belongs to one
@@ -22,12 +22,12 @@ FIRST_MS = 1
 of 2.16) 0 means now."""
 
 MEMBER_TIMEOUT_MS = 6_000
-"""How long a silent worker keeps its lanes at most: the shortest that stock brokers accept, which
-may allow less. Spec: K15."""
+"""How long a silent worker keeps its lanes at most: the shortest that stock brokers accept, though
+some may allow less. Spec: K15."""
 
 PATIENCE_MS = 500
 BEGINNING = -2
-"""Position that stands for the first record still there."""
+"""Position that stands for the first existing record."""
 
 
 class Record(Protocol):
@@ -116,11 +116,10 @@ class Passed:
     Attributes:
         offset: The next one to be consumed; `BEGINNING` if the group has committed nothing.
         remark: The committer's metadata; at most 4,096 bytes on stock brokers.
-        leader_epoch: The highest of the records that it was committed by knowledge of, as Kafka
-            keeps it; None if whoever committed it did not say. What a later leader has written, no
-            word of this is about.
-        is_rewound: Whether that is no position of the group's: the log was recreated or has
-            lost its end, and a member reads there once more.
+        leader_epoch: The highest among the records known at the commit, as Kafka keeps it; None if
+            the committer did not say. It says nothing about what a later leader has written.
+        is_rewound: Whether that is not a position of the group's: the log was recreated or has
+            lost its end, and a member reads it again.
     """
 
     offset: int
@@ -133,7 +132,7 @@ class Passed:
 class Skipped:
     """Offsets that were deleted before a consumer group had passed them.
 
-    Not each of them need have been a record: some may have been marks of transactions.
+    Not each of them need have been a record: some may have been transaction markers.
 
     Attributes:
         place: Their partition.
@@ -153,8 +152,8 @@ class Skipped:
 class Reader(Protocol):
     """Reads assigned partitions of one Kafka cluster, committed records only.
 
-    Positions are the caller's: nothing is stored in Kafka. A position that the log no longer
-    has is reported by `lost`, never jumped over in silence.
+    Positions belong to the caller: nothing is stored in Kafka. A position that the log no longer
+    has is reported by `lost`, never skipped silently.
     """
 
     @property
@@ -163,9 +162,9 @@ class Reader(Protocol):
 
     @property
     def heeded(self) -> int:
-        """How many of them the records of the last `read` know of.
+        """How many of them the records of the last `read` take into account.
 
-        A read that waits for records acts on a change in its midst.
+        A waiting read applies a change at once.
         """
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -175,10 +174,10 @@ class Reader(Protocol):
         """Stop reading these; records of them already fetched may still be returned once."""
 
     def renew(self) -> None:
-        """Forget what was learned of topics: one of them is another by now.
+        """Forget what was learned about topics: one of them has been recreated.
 
-        What is assigned stays so, where it was read to. Call it before a topic is assigned whose id
-        has changed.
+        Assignments stay, where they were read to. Call it before assigning a topic whose id has
+        changed.
         """
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
@@ -208,7 +207,7 @@ class Reader(Protocol):
 
 
 DeliveryCallback = Callable[[int, int, str], None]
-"""Called once per record: partition, offset and no text if it was written, else with the fault."""
+"""Called once per record: partition, offset and an empty text if written, else with the fault."""
 
 
 class Writer(Protocol):
@@ -255,11 +254,11 @@ class Writer(Protocol):
         """Let the open transaction move a consumer group on: both happen, or neither.
 
         Args:
-            positions: How far the group is to be once it is committed.
+            positions: The group's positions once it is committed.
             ticket: Of the member in whose name this is: `Consumer.ticket`.
 
         Raises:
-            TransportMovedError: The group has given them to somebody else: abort.
+            TransportMovedError: The group has assigned them to another member: abort.
             TransportError: Likewise, abort.
         """
 
@@ -274,7 +273,7 @@ class Writer(Protocol):
     def pending(self) -> int:
         """Return how many records were handed over and are not acknowledged yet; no wait.
 
-        Only without a transaction. Those that have failed for good are none of them.
+        Only without a transaction. Records that have failed for good do not count.
         """
 
     def failed(self) -> int:
@@ -291,8 +290,8 @@ class Membership(Protocol):
     """A worker's share of a node's lanes, by Kafka's group protocol. Spec: K15.
 
     Attributes:
-        giving_up: Called by `poll` with lanes that are to move away, while nobody else can get
-            them yet: not with those that are lost already.
+        giving_up: Called by `poll` with lanes that are to move away, before anybody else can get
+            them: not with those that are lost already.
     """
 
     giving_up: Callable[[frozenset[int]], None]
@@ -310,11 +309,10 @@ class Membership(Protocol):
 class Consumer(Protocol):
     """A member of a consumer group that shares out one topic. One thread uses it.
 
-    Only committed records are read. Positions are the group's: a partition is read on from where
-    the group has come, from its beginning if it has not come anywhere or that is deleted. What it
-    has not read before it was deleted is told by `skipped`. Where the log has lost its end since,
-    and what was committed names a leader epoch, it is read from where a later leader's records
-    begin.
+    Only committed records are read. Positions are the group's: a partition is read on from the
+    group's position, or from its beginning if there is none or its record is deleted. `skipped`
+    reports what was deleted before it was read. If the log has lost its end since, and the
+    commit names a leader epoch, it is read from where a later leader's records begin.
     """
 
     @property
@@ -324,9 +322,9 @@ class Consumer(Protocol):
     def owned(self) -> Mapping[TopicPartition, Passed]:
         """Return the partitions owned as of the last read, and where each was taken up.
 
-        A partition that was lost and assigned again has a new `Passed` object. So has one of which
-        records are read where others were: its topic was deleted and recreated, or has lost its
-        end. That object says so.
+        A partition that was lost and assigned again has a new `Passed` object. So has one in which
+        records are read at offsets of earlier ones: its topic was deleted and recreated, or has
+        lost its end. That object says so.
         """
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
@@ -339,16 +337,16 @@ class Consumer(Protocol):
     def skipped(self) -> Sequence[Skipped]:
         """Return, once each, what was deleted before the group had passed it, as of the last read.
 
-        Each range is told before a record behind it is returned. Who takes a partition up that the
-        group has never committed begins with what is there, and skips nothing. Where a member has
-        not moved the group on since, its successor tells the range again.
+        Each range is reported before a record after it is returned. A partition in which the group
+        has never committed begins with what is there, and skips nothing. If a member has not moved
+        the group on since, its successor reports the range again.
         """
 
     def pause(self, places: Collection[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until the next call."""
 
     def begin_again(self) -> None:
-        """Read what is owned from where its logs begin: the topic is another one by now.
+        """Read what is owned from where its logs begin: the topic has been recreated.
 
         Each partition is taken up again with that, whatever the group has committed.
         """
@@ -357,7 +355,8 @@ class Consumer(Protocol):
         """Move the group on.
 
         Raises:
-            TransportMovedError: The group has given them to somebody else; nothing was committed.
+            TransportMovedError: The group has assigned them to another member; nothing was
+                committed.
             TransportError: Nobody answered.
         """
 
@@ -370,7 +369,7 @@ def keep_quiet(lanes: frozenset[int]) -> None:
 
 
 class Admin(Protocol):
-    """Looks after the topics of one Kafka cluster."""
+    """Administers the topics of one Kafka cluster."""
 
     def cluster_id(self) -> str:
         """Return the identity that the broker reports."""
@@ -379,7 +378,7 @@ class Admin(Protocol):
         """Create those that do not exist yet; existing ones are left as they are.
 
         Raises:
-            TransportDeniedError: The broker refuses, with its own words.
+            TransportDeniedError: The broker refuses; carries the broker's message.
         """
 
     def describe(self, names: Sequence[str]) -> Mapping[str, TopicInfo]:
@@ -408,7 +407,7 @@ class Admin(Protocol):
         """
 
     def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
-        """Return up to where, at most an offset, a log is what was read of it under an epoch.
+        """Return how far, up to an offset, a log is what was read of it under an epoch.
 
         It ends there, or a later leader has written from there on: a log that lost its end and has
         grown again differs from there on.
@@ -429,9 +428,9 @@ class Admin(Protocol):
     def readers(
         self, topics: Sequence[str], *, besides: Collection[str] = ()
     ) -> Mapping[str, Mapping[TopicPartition, int]]:
-        """Return how far every group, besides some, has come on these topics: all, or none.
+        """Return every group's position, besides some, on these topics: all groups, or none.
 
-        What is asked before records are deleted. Groups that read none of them are left out.
+        Call it before records are deleted. Groups that read none of them are left out.
 
         Raises:
             TransportDeniedError: The present principal does not see every group.
@@ -439,10 +438,10 @@ class Admin(Protocol):
         """
 
     def named(self, prefix: str) -> Sequence[str]:
-        """Return the topics whose names begin so."""
+        """Return the topics whose names begin with a prefix."""
 
     def has_members(self, group: str) -> bool:
-        """Return whether somebody is a member of a group, perhaps one who died a moment ago."""
+        """Return whether a group has a member, perhaps one that died a moment ago."""
 
     def passed(
         self, group: str, places: Sequence[TopicPartition]
@@ -450,7 +449,7 @@ class Admin(Protocol):
         """Return how far a group has come, of partitions where it has committed anything."""
 
     def group_members(self, group: str) -> Sequence[str]:
-        """Return the client id of each member of a group, one who died a moment ago included."""
+        """Return the client id of each member of a group, including one that died a moment ago."""
 
     def delete_before(self, positions: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets."""
@@ -459,7 +458,7 @@ class Admin(Protocol):
         """Delete topics with their records; those that do not exist are left out.
 
         No node ever does: operators do, and drills of the lab. Returns when the controller has
-        taken note; brokers may tell of a topic for a moment longer.
+        accepted it; brokers may report a topic for a moment longer.
 
         Raises:
             TransportDeniedError: The broker refuses; others may be gone.
@@ -500,7 +499,7 @@ class Admin(Protocol):
 
 
 class KafkaCluster(Protocol):
-    """One Kafka cluster: makes the ports above.
+    """One Kafka cluster: creates the ports above.
 
     Every method may raise TransportUnavailableError while no broker answers.
     """
@@ -516,13 +515,13 @@ class KafkaCluster(Protocol):
         """Return a new reader.
 
         Args:
-            name: Ends up in the broker's metrics as part of the client id.
-            patience_ms: How long a broker may keep a fetch that finds nothing. So late the end of
-                a log is noticed, and newly assigned partitions are read; less costs requests.
-            gathers: Whether it keeps one for so long that finds something, too, unless it is much:
-                for who looks now and then, and would pay a request for each record.
-            topics: What it will read: who leads these is asked now. Of others it is asked by the
-                first read after they are assigned, which waits for the answer.
+            name: Appears in the broker's metrics as part of the client id.
+            patience_ms: How long a broker may hold a fetch that finds nothing. The end of a log is
+                noticed, and newly assigned partitions are read, this late; less costs requests.
+            gathers: Whether a broker also holds fetches that find something, unless it is much: for
+                readers that look now and then, and would pay a request for each record.
+            topics: What it will read: their leaders are requested now. For others, the first read
+                after they are assigned requests them, and waits for the answer.
         """
 
     def writer(
@@ -538,14 +537,14 @@ class KafkaCluster(Protocol):
 
         Args:
             name: As for a reader.
-            transactional_id: Of its transactions.
+            transactional_id: Id of its transactions.
             tells: Whether `on_delivery` is called for each record written, not only for failures.
-            is_prompt: Whether a record waits for no others that could go with it, but for the
-                answer to those before it: for few records, each of which somebody waits for. While
-                the Kafka cluster is away they wait for a minute and a half.
+            is_prompt: Whether a record does not wait to be batched, except for the answer to
+                earlier ones: for few records, each of which somebody waits for. While the Kafka
+                cluster is away they wait for a minute and a half.
             patience_ms: How long a record may wait for its acknowledgement, and `flush` for all of
-                them. None is ten seconds, as long as one request waits for a broker that stands
-                still; of records that are prompt, ten seconds of `flush` alone.
+                them. None is ten seconds, as long as one request waits for a hung broker; for
+                prompt records, the ten seconds apply only to `flush`.
         """
 
     def membership(self, name: str, group: str, topic: str) -> Membership:

@@ -1,8 +1,8 @@
-"""A port for probes and figures: one thread, which no client holds up. Source: RFC 9112.
+"""A port for probes and figures: one thread that no client can block. Source: RFC 9112.
 
-Each client asks once, by GET or HEAD, and is let go. Whoever is slow to ask, or to take the answer,
-is left. Where too many are there, the first to go is who has been there longest: a probe asks at
-once.
+Each client sends one GET or HEAD, and is disconnected. Clients that are slow to send, or to take
+the answer, are dropped. If there are too many, the one that has been connected longest goes first:
+a probe sends its request at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import h11
 from mesh.errors import StartError, wrong_input
 
 CLIENT_S = 5.0
-"""How long a client may stay."""
+"""How long a client may stay connected."""
 
 CLIENTS_MAX = 100
-"""Clients at one time."""
+"""Maximum number of clients at one time."""
 
 HEAD_BYTES_MAX = 8_192
-"""Of what a client asks."""
+"""Maximum size of a client's request."""
 
 PORT_MAX, PORT_DIGITS_MAX = 65_535, 5
 
@@ -53,7 +53,7 @@ def listener_at(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address; port 0 takes a free one.
 
     Raises:
-        StartError: It cannot be listened on.
+        StartError: The address is not available.
     """
     try:
         family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
@@ -65,7 +65,7 @@ def listener_at(host: str, port: int) -> socket.socket:
         except BaseException:
             listener.close()
             raise
-    except (OSError, UnicodeError) as error:  # the latter of names that no DNS can have
+    except (OSError, UnicodeError) as error:  # the latter for names that no DNS can have
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         why = getattr(error, "strerror", None) or error
         text = f"cannot listen on {where}: {why}; name another address"
@@ -74,10 +74,10 @@ def listener_at(host: str, port: int) -> socket.socket:
 
 
 class ProbeServer:
-    """Answers for somebody else.
+    """Serves answers over HTTP.
 
     Args:
-        answer: Returns what is at a path; called by the server's thread.
+        answer: Returns the response for a path; called by the server's thread.
     """
 
     def __init__(self, answer: Callable[[str], Answer]) -> None:
@@ -88,11 +88,11 @@ class ProbeServer:
         self._thread: threading.Thread | None = None
 
     def start(self, address: str) -> int:
-        """Listen; return the port that was taken, which matters if 0 was asked for.
+        """Listen; return the port that was taken, which matters if 0 was requested.
 
         Raises:
             ConfigError: The address has another form.
-            StartError: It cannot be listened on.
+            StartError: The address is not available.
         """
         listener = listener_at(*parse_address(address))
         self._end = asyncio.Event()
@@ -134,13 +134,13 @@ class ProbeServer:
                 writer.close()
                 await writer.wait_closed()
         except (OSError, h11.ProtocolError):
-            pass  # a client that breaks off is nobody's business
+            pass  # a client that disconnects concerns nobody
         finally:
             self._clients.pop(writer, None)
             writer.transport.abort()
 
     async def _response(self, reader: asyncio.StreamReader) -> bytes:
-        """Return what goes back to a client; nothing if it has gone, or asks without end."""
+        """Return the response to a client; empty if it has gone, or its request has no end."""
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         try:
             while (asked := http.next_event()) is h11.NEED_DATA:

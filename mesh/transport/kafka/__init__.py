@@ -38,23 +38,23 @@ MEMBER_TIMEOUT_FLOOR = "group.min.session.timeout.ms"
 _Made = TypeVar("_Made", KafkaReader, KafkaWriter, KafkaMembership, KafkaConsumer)
 
 MEMBER_TIMEOUT_LEAST_MS = 2_000
-"""The shortest that is asked for where brokers allow it: a worker may stand still for a moment."""
+"""The shortest member timeout requested where brokers allow it: a worker may pause for a moment."""
 
 
 class RealKafka:
     """One Kafka cluster. Making it does no input or output; its ports connect.
 
     Args:
-        name: What the topology file calls it; stands in error texts.
-        options: librdkafka options, `bootstrap.servers` among them.
-        client_prefix: Begins every client id: `mesh-<node>` for a worker.
+        name: Its name in the topology file; used in error texts.
+        options: librdkafka options, including `bootstrap.servers`.
+        client_prefix: Start of every client id: `mesh-<node>` for a worker.
         member_timeout_ms: How long a silent worker keeps its lanes; None takes the shortest that
             the brokers allow, within 2 and 6 s.
         batch_bytes_max: Largest batch on the wire: what the mesh's own topics allow, which is
             `maxMessageBytes` and 100 kB. Spec: K6.
         answer_within_s: How long brokers may take to answer a question before they count as away.
-        waited: Called whenever a wait for the end of a transaction is over, in the thread that
-            waited: whoever watches that thread knows that it lives.
+        waited: Called whenever a wait for the end of a transaction is over, in the waiting thread:
+            it shows watchers that the thread lives.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class RealKafka:
         try:
             brokers = self.admin().broker_settings().values()
         except TransportDeniedError:
-            return MEMBER_TIMEOUT_MS  # who may not ask takes what stock brokers accept
+            return MEMBER_TIMEOUT_MS  # without that right, use what stock brokers accept
         floor = max((int(one[MEMBER_TIMEOUT_FLOOR]) for one in brokers), default=MEMBER_TIMEOUT_MS)
         return min(MEMBER_TIMEOUT_MS, max(MEMBER_TIMEOUT_LEAST_MS, floor))
 
@@ -191,7 +191,7 @@ class RealKafka:
         return made
 
     def close(self) -> None:
-        """Release everything that was made here; no thread may read any more."""
+        """Release everything that was created here; no thread may be reading any more."""
         with self._lock:
             made, self._made = self._made, []
             self._admin = None

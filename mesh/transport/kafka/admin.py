@@ -47,14 +47,14 @@ from mesh.transport.kafka.settings import Settings, group_settings
 from mesh.transport.port import Passed, TopicInfo, TopicPartition, TopicSpec
 
 GROUPS_AT_ONCE = 8
-"""How many consumer groups are asked side by side."""
+"""How many consumer groups are queried in parallel."""
 CREATE_DEADLINE_S = 60.0
 
 _A = TypeVar("_A")
 
 
 class KafkaAdmin:
-    """Looks after the topics of one Kafka cluster; threads may share it."""
+    """Administers the topics of one Kafka cluster; threads may share it."""
 
     def __init__(self, site: Site, settings: Settings, answer_within_s: float = DEADLINE_S) -> None:
         self._answer_within_s = answer_within_s
@@ -65,9 +65,9 @@ class KafkaAdmin:
         self._lock = threading.Lock()
 
     def _changing(self) -> Asking:
-        """Return what asks for changes: they may wait for a controller, or for copies.
+        """Return the client for changes: they may wait for a controller, or for copies.
 
-        Over connections of its own, so that no look waits for them, and with a patience of its own.
+        It has its own connections, so that no look waits for them, and its own patience.
         """
         with self._lock:
             if self._changes is None:
@@ -94,7 +94,7 @@ class KafkaAdmin:
         return self._looks.answers(what, ask_metadata)[""]
 
     def ask(self, timeout_s: float = ANSWER_WITHIN_S) -> Future[Any]:
-        """Send the smallest request there is; the future ends when it is answered."""
+        """Send the smallest possible request; the future ends when it is answered."""
         self._looks.client.poll(0)
         answers: Mapping[str, Future[Any]] = as_raised(
             lambda: ask_for_topics(self._looks.client, [ASKED_TOPIC], within_s=timeout_s)
@@ -105,7 +105,7 @@ class KafkaAdmin:
         """Create those that do not exist yet, and wait until all have leaders.
 
         Raises:
-            TransportDeniedError: The broker refuses, with its own words.
+            TransportDeniedError: The broker refuses; carries the broker's message.
             TransportUnavailableError: No broker answers, or a leader is missing for too long.
         """
         missing = self._missing(topics)
@@ -205,15 +205,15 @@ class KafkaAdmin:
     def asked_ends(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Future[Any]]:
-        """Ask for the same without waiting: each future ends with what has an `offset`."""
+        """Request the same without waiting: each future's result has an `offset`."""
         return self._asked(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def asked_begins(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Future[Any]]:
-        """Ask likewise for the first offsets still there.
+        """Request the first existing offsets likewise.
 
-        And who leads by now, for the next such question: see `agrees_until`.
+        Also learn the present leaders, for the next such request: see `agrees_until`.
         """
         topics = [at.topic for at in partitions]
         ask_for_topics(self._looks.client, topics, within_s=ENDS_WITHIN_S)
@@ -230,7 +230,7 @@ class KafkaAdmin:
         return {TopicPartition(at.topic, at.partition): told for at, told in futures.items()}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the first offsets still there, of the partitions that exist."""
+        """Return the first existing offsets, of the partitions that exist."""
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def since(
@@ -243,13 +243,13 @@ class KafkaAdmin:
         return {**found, **self.ends(none)}
 
     def agrees_until(self, place: TopicPartition, epoch: int, below: int) -> int:
-        """Return up to where, at most an offset, a log is what was read of it under an epoch.
+        """Return how far, up to an offset, a log is what was read of it under an epoch.
 
         Raises:
             TransportUnavailableError: No broker answers.
         """
-        # A client that lists offsets alone (as of 2.16) is refused for a minute after an election:
-        # it asks as of the leader before, and learns of the new one only with the topic.
+        # A client that only lists offsets (as of 2.16) is refused for a minute after an election:
+        # it sends the former leader epoch, and learns of the new one only with the topic.
         self._kafka_cluster("ask who leads", place.topic)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         told = self._listed_offsets([place], latest, IsolationLevel.READ_UNCOMMITTED).get(place)
@@ -257,7 +257,7 @@ class KafkaAdmin:
             return below
         end = min(below, told.offset)
         if told.leader_epoch is not None and told.leader_epoch <= epoch:
-            return end  # the leader of then, or of before, leads it still
+            return end  # the leader of then, or an earlier one, still leads it
         patience_s = self._answer_within_s
         return agrees_until(self._site, self._settings, place, epoch, end, patience_s)
 
@@ -305,8 +305,9 @@ class KafkaAdmin:
             return asked
 
         def is_told(answer: ListOffsetsResultInfo) -> bool:
-            # Where a connection is lost, or time runs out, the client library answers with no error
-            # and no offset: taken for the end of a log, that would be a log that has lost all.
+            # If a connection is lost, or time runs out, the client library answers without error
+            # and without offset: taken for the end of a log, that would mean a log that lost
+            # everything.
             return answer.offset != OFFSET_INVALID
 
         def ask_all() -> Mapping[Place, ListOffsetsResultInfo]:
@@ -334,10 +335,10 @@ class KafkaAdmin:
     def readers(
         self, topics: Sequence[str], *, besides: Collection[str] = ()
     ) -> Mapping[str, Mapping[TopicPartition, int]]:
-        """Return how far every group, besides some, has come on these topics: all, or none.
+        """Return every group's position, besides some, on these topics: all groups, or none.
 
-        Without the right to describe the Kafka cluster brokers leave out, in silence, the groups
-        that the principal may not describe.
+        Without the right to describe the Kafka cluster brokers silently leave out the groups that
+        the principal may not describe.
 
         Raises:
             TransportDeniedError: The present principal does not see every group.
@@ -369,9 +370,9 @@ class KafkaAdmin:
     def _of_groups(
         self, names: Sequence[str], places: Sequence[TopicPartition], *, is_complete: bool
     ) -> Mapping[str, Mapping[TopicPartition, int]]:
-        """Ask for the offsets of many groups, some at a time: one request asks about one group.
+        """Request the offsets of many groups, some at a time: one request is about one group.
 
-        The protocol knows requests of many groups, the client library does not.
+        The protocol has requests for many groups, the client library does not.
         """
         ask = partial(self._committed, places=places, is_complete=is_complete)
         pool = ThreadPoolExecutor(GROUPS_AT_ONCE, "groups")
@@ -379,15 +380,15 @@ class KafkaAdmin:
             told = zip(names, pool.map(ask, names), strict=True)
             return {name: {at: one.offset for at, one in read.items()} for name, read in told}
         finally:
-            pool.shutdown(cancel_futures=True)  # if one does not answer, the others need not
+            pool.shutdown(cancel_futures=True)  # if one does not answer, the others are not needed
 
     def _listed(
         self, states: Collection[ConsumerGroupState] = frozenset()
     ) -> Sequence[ConsumerGroupListing]:
-        """Return the groups of all brokers, or of none: one that is silent may have the slowest.
+        """Return the groups of all brokers, or of none: a silent one may have the slowest.
 
         Raises:
-            TransportError: A broker did not tell of its groups.
+            TransportError: A broker did not report its groups.
         """
         what = "list consumer groups"
 
@@ -414,7 +415,7 @@ class KafkaAdmin:
         ]
 
     def named(self, prefix: str) -> Sequence[str]:
-        """Return the topics whose names begin so.
+        """Return the topics whose names begin with a prefix.
 
         Raises:
             TransportUnavailableError: No broker answers.
@@ -428,9 +429,9 @@ class KafkaAdmin:
     def passed(
         self, group: str, places: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Passed]:
-        """Return how far a group has come, of partitions where it has committed anything.
+        """Return a group's position, for partitions where it has committed anything.
 
-        By a consumer: requests of an admin client to a coordinator that goes away under them can
+        It uses a consumer: an admin client's requests to a coordinator that goes away meanwhile can
         end the whole process (librdkafka issues 3663 and 4605).
         """
         return self._committed(group, places, is_complete=False)
@@ -510,7 +511,7 @@ def cluster_id(
         options: Further librdkafka options, for example security settings.
 
     Raises:
-        TransportUnavailableError: No broker answered in time; says what the client saw last.
+        TransportUnavailableError: No broker answered in time; carries the client's last error.
 
     Spec: K4
     """

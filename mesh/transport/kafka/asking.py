@@ -1,4 +1,4 @@
-"""Questions to brokers, asked again until all is answered or time is up."""
+"""Questions to brokers, repeated until everything is answered or time is up."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ DEADLINE_S = 5.0
 IMPATIENT_S = Patience(0.5, DEADLINE_S)
 """Both of the above after a call that nobody answered: callers try again anyway. It doubles with
 each further one, up to those. Brokers may answer later than that, and the client library closes a
-connection over whose request its time ran out: who stayed impatient would never hear them again."""
+connection when a request on it times out: a client that stayed impatient would never hear them
+again."""
 PARTS_S = 2.0
-"""How long is asked again for some parts of an answer, as of partitions that have no leader."""
+"""How long to repeat a request for missing parts of an answer, such as leaderless partitions."""
 RETRY_S = 0.1
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -39,13 +40,13 @@ _A = TypeVar("_A")
 
 
 class _Identity:
-    """Whether brokers want who this is; if not, requests only run out of time.
+    """Whether brokers accept this identity; if not, requests only time out.
 
-    Apart from the admin client's owner: a client that its own callback keeps alive would end, with
-    its threads, whenever Python looks for cycles.
+    It is separate from the owner of the admin client: a client that is kept alive by its own
+    callback would end, with its threads, whenever Python looks for cycles.
 
     Attributes:
-        refused: What they said, until one answers: the connection that it closes says less.
+        refused: Their refusal, until one answers: the connection closed by it says less.
     """
 
     def __init__(self) -> None:
@@ -60,8 +61,8 @@ class _Identity:
 def as_raised(send: Callable[[], _A]) -> _A:
     """Return what a call of the client library returns.
 
-    It (as of 2.16) returns a result although the handler of a signal has raised meanwhile, which
-    Python tells as a SystemError: whoever pressed Ctrl-C is to see what the handler raised.
+    The library (as of 2.16) returns a result even if a signal handler has raised meanwhile, which
+    Python reports as a SystemError: after Ctrl-C people should see what the handler raised.
     """
     try:
         return send()
@@ -72,10 +73,9 @@ def as_raised(send: Callable[[], _A]) -> _A:
 
 
 class Asking:
-    """An admin client, and how patient one is with it; threads may share it.
+    """An admin client, and how long to wait for it; threads may share it.
 
-    A broker answers what comes over one connection in order: what stands behind a request that
-    waits for others waits too.
+    A broker answers requests on one connection in order: those after a waiting request wait too.
 
     Attributes:
         client: Sends requests.
@@ -84,7 +84,7 @@ class Asking:
     def __init__(self, site: Site, settings: Settings, answer_within_s: float) -> None:
         self._answer_within_s = answer_within_s
         self._site = site
-        self._impatient_s: float | None = None  # since a call that nobody answered
+        self._impatient_s: float | None = None  # since a call without any answer
         self._identity = _Identity()
         # Kept referenced: requests of a temporary client end with its destruction.
         try:
@@ -110,14 +110,14 @@ class Asking:
         refusals: dict[_K, str] | None = None,
         is_told: Callable[[_V], bool] = lambda _answer: True,
     ) -> dict[_K, _V]:
-        """Ask until every part is answered, or the deadline is over.
+        """Ask until every part is answered, or the deadline has passed.
 
         Args:
-            what: Begins the text of an error.
-            ask: Sends the whole request; it can be repeated without harm.
-            good: Error codes that are as good as an answer; such parts are left out.
-            refusals: Gets the broker's words for each part that it refuses, instead of an error.
-            is_told: Whether an answer says anything; else it did not come.
+            what: Start of the text of an error.
+            ask: Sends the whole request; repeating it does no harm.
+            good: Error codes that count as an answer; such parts are left out.
+            refusals: Receives the broker's message for each refused part, instead of an error.
+            is_told: Whether an answer says anything; else it counts as missing.
         """
         passed = frozenset(good)
         begun_s = time.monotonic()
@@ -159,7 +159,8 @@ class Asking:
                 self._impatient_s = None if answers else IMPATIENT_S.after(self._impatient_s)
                 self.client.poll(0)
                 if (refused := self._identity.refused) is not None:
-                    # It may pass: a broker that has just started learns its users a little later.
+                    # It may pass: a broker that has just started learns of its users a little
+                    # later.
                     refusal = transport_error(self._site, what, refused)
                     raise TransportUnavailableError(str(refusal))
                 raise transport_error(self._site, what, again).with_answers(answers)

@@ -37,16 +37,16 @@ from mesh.transport.port import BEGINNING, Passed, Record, Skipped, TopicPartiti
 _NO_EPOCH = -1
 
 COMMITTED_S = 0.3
-"""How long a group is asked where to begin, before it is asked again."""
+"""How long to wait for the group's position before asking again."""
 
 
 Agrees = Callable[[TopicPartition, int, int], int]
-"""Says up to where, at most an offset, a log is what was read of it: see `Admin.agrees_until`."""
+"""Returns how far, up to an offset, a log is what was read of it: see `Admin.agrees_until`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Taking:
-    """Where a group has come in a partition, and from where on that is to be read."""
+    """A group's position in a partition, and the offset from which to read that."""
 
     passed: Passed
     begin: int
@@ -54,7 +54,7 @@ class _Taking:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a group has given, and where it is to be begun: asked beside whoever reads."""
+    """A group's assignment, and where to begin: requested beside the reading thread."""
 
     given: Sequence[Place]
     answers: Future[Mapping[TopicPartition, _Taking] | None]
@@ -63,11 +63,11 @@ class _Asked:
 class KafkaConsumer:
     """A member of a group; one thread uses it.
 
-    Where to begin is asked in another one, for the answer may take half a minute, and who reads
-    many queues by turns must not wait for one of them.
+    The start position is requested in another thread, because the answer may take half a minute,
+    and a thread that reads many queues by turns must not wait for one of them.
 
-    Of the assignors it knows those that any client library has by default, because members that
-    others have written are in the same group; so each change takes all partitions away first.
+    It supports the assignors that every client library has by default, because members written by
+    others are in the same group; so each change takes all partitions away first.
     """
 
     def __init__(
@@ -129,13 +129,13 @@ class KafkaConsumer:
         return self._takings.owned
 
     def _on_assign(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
-        # Where to begin is asked for by the next read: the answer may have to wait for the end
-        # of a transaction, and a group waits for nobody's callback.
+        # The next read asks where to begin: the answer may have to wait for the end of a
+        # transaction, and a group waits for no callback.
         self._given = list(partitions)
         consumer.assign([])
 
     def _take_up(self, within_s: float) -> bool:
-        """Begin to read what the group has given, where it has come to; say whether that is done.
+        """Begin to read the assignment from the group's positions; return whether that is done.
 
         No answer is given while a transaction that moves the group on is open.
         """
@@ -148,7 +148,7 @@ class KafkaConsumer:
             return False
         self._asked = None
         if asked.given is not self._given:
-            return False  # the group has taken that back since, and has given something else
+            return False  # the group has since replaced that assignment
         try:
             answers = asked.answers.result()
         except KafkaException as exc:
@@ -163,13 +163,13 @@ class KafkaConsumer:
         for at, taking in answers.items():
             self._takings.begin(at, taking.passed)
         self._given = []
-        # Not by its name: the client library would come back to where a log begins, see
-        # `KafkaReader`. Where offset 0 is gone it goes on behind that: see `_go_on`.
+        # Not by its name: the client library would return to the log's beginning, see
+        # `KafkaReader`. If offset 0 is gone it goes on after that: see `_go_on`.
         self._assign({at: max(0, taking.begin) for at, taking in answers.items()})
         return True
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
-        if consumer is self._consumer:  # what a former client had is gone already
+        if consumer is self._consumer:  # a former client's partitions are gone already
             self._forget(partitions)
         consumer.unassign()
 
@@ -231,11 +231,11 @@ class KafkaConsumer:
                 self._look_for_stalls()
             except TransportError as exc:
                 self._refusal = exc  # what was read is handed out first, here too
-        # What was read of partitions that were taken away since is read elsewhere.
+        # What was read of partitions that have since been revoked is read elsewhere.
         return self._takings.follow(cast("list[Record]", found if self._taking == taking else []))
 
     def _go_on(self) -> None:
-        """Read on where logs begin that have left this member behind, and note what it skips."""
+        """Read on where logs begin beyond this member's position, and note what that skips."""
         begins = self._begins.told()
         if not begins:
             return
@@ -245,12 +245,12 @@ class KafkaConsumer:
                 skipped = Skipped(at, position, begin - 1)
                 self._skipped.append(skipped)
                 LOG.warning(self._site.text(f"group {self._group}: {skipped}"))
-        # A partition that stands still behind a fault cannot be sought, and of what the group gives
-        # in one go no part can be begun again alone.
+        # A partition that is stuck after a fault cannot be sought, and no part of an assignment can
+        # be restarted alone.
         self._assign({**self._reached(), **self._outside, **begins})
 
     def _pass_packed(self, most: int) -> Sequence[Record]:
-        """Return what there is of batches that cannot be unpacked, and go on behind them."""
+        """Return records of batches that cannot be unpacked, and continue after them."""
         records, behind = self._packed.take(most)
         if behind:
             self._assign({**self._reached(), **self._outside, **behind})
@@ -274,7 +274,7 @@ class KafkaConsumer:
         }
 
     def _is_unread(self, at: TopicPartition, position: int) -> bool:
-        """Return whether the group has never been anywhere: it begins with what is there."""
+        """Return whether the group has no position yet: it begins with what is there."""
         is_new = self._takings.owned[at].offset == BEGINNING
         return is_new and position <= 0 and at not in self._ends
 
@@ -300,11 +300,11 @@ class KafkaConsumer:
             self._ends[TopicPartition(topic, partition)] = message.offset() or 0
 
     def _is_changing(self) -> bool:
-        """Return whether it is still asked where to begin with what the group gives."""
+        """Return whether it is still asking where to begin with the assignment."""
         return bool(self._given) or (self._asked is not None and not self._asked.answers.done())
 
     def _look_for_stalls(self) -> None:
-        """Join once more, with another client, where this one hands out nothing more."""
+        """Join again, with another client, if this one returns nothing more."""
         resting = self._paused | self._outside.keys() | self._packed.places
         reached = {at: to for at, to in self._reached().items() if at not in resting}
         stalled = self._stalls.look(reached)
@@ -317,9 +317,9 @@ class KafkaConsumer:
             self._join_again()
 
     def _join_again(self) -> None:
-        """Go on with another client; without one, all stays as it is.
+        """Continue with another client; without one, everything stays as it is.
 
-        The former one leaves beside whoever reads: while its brokers hang that takes seconds.
+        The former one leaves in the background: while its brokers hang that takes seconds.
         """
         former, self._consumer = self._consumer, self._join()
         self._beside.submit(former.close)
@@ -353,16 +353,16 @@ class KafkaConsumer:
         return False
 
     def _note_outside(self, message: Message) -> None:
-        """Have it asked where a log begins that does not have this member's position."""
+        """Ask where a log begins that lacks this member's position."""
         at = TopicPartition(message.topic() or "", message.partition() or 0)
         if at in self._takings.owned:
-            # Where a later leader has less than was read the client library names no offset.
+            # If a later leader has less than was read the client library reports no offset.
             offset = message.offset()
             self._outside[at] = self._reached().get(at, 0) if offset is None else offset
             self._begins.want(at)
 
     def _note_packed(self, message: Message) -> None:
-        """Have it sought where a batch ends that holds this member up."""
+        """Search for the end of a batch that blocks this member."""
         at = TopicPartition(message.topic() or "", message.partition() or 0)
         if at in self._takings.owned:
             self._packed.note(at, max(message.offset() or 0, self._reached().get(at, 0)))
@@ -417,7 +417,7 @@ class KafkaConsumer:
         self._end_all()
         try:
             self._packed.close()
-            self._beside.shutdown()  # what is asked is answered, or asked no more, in a moment
+            self._beside.shutdown()  # pending requests end or are cancelled in a moment
         finally:  # Ctrl-C or not: a member left behind keeps its partitions from all others
             self._beside.shutdown()
             self._consumer.close()
@@ -426,10 +426,10 @@ class KafkaConsumer:
 def _ask_where(
     consumer: Consumer, given: Sequence[Place], agrees: Agrees
 ) -> Mapping[TopicPartition, _Taking] | None:
-    """Ask where a group has come, and whether that is in its logs still; None if nobody answers.
+    """Ask for a group's position, and whether its logs still have it; None without an answer.
 
     Raises:
-        KafkaException: The group's coordinator does not tell.
+        KafkaException: The group's coordinator does not answer.
         TransportError: The brokers do not.
     """
     found: dict[TopicPartition, _Taking] = {}

@@ -1,9 +1,9 @@
-"""What brokers say of topics, without the references that the client library forgets.
+"""What brokers say about topics, without the references that the client library forgets.
 
-Each description that the library makes holds the topic's id, an object of C, with one reference
-more than anybody has: it is never freed, and a worker that nobody uses asks for some seventeen
-topics a second, which is twelve megabytes in an hour. The surplus is looked for, not taken for
-granted: of a library that has none, nothing is given back.
+Each description that the library makes holds the topic's id, a C object, with one reference too
+many: it is never freed. An idle worker asks for some seventeen topics a second, which leaks twelve
+megabytes in an hour. The surplus is detected, not assumed: if a library version has none, nothing
+is released.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs ex
 def ask_for_topics(
     client: AdminClient, names: Sequence[str], *, within_s: float, with_rights: bool = False
 ) -> Mapping[str, Future[TopicDescription]]:
-    """Ask what topics are there; the future of one that is not ends with an error.
+    """Request topic descriptions; the future of a topic that does not exist ends with an error.
 
     Args:
-        client: Whom to ask.
-        names: Of topics, at least one; a repeated one is asked for once.
-        within_s: What the library waits for brokers, in seconds.
-        with_rights: Ask what the present principal may do with each, too.
+        client: The client to ask.
+        names: Names of topics, at least one; a repeated one is requested once.
+        within_s: How long the library waits for brokers, in seconds.
+        with_rights: Also ask what the present principal may do with each.
     """
     futures: Mapping[str, Future[TopicDescription]] = client.describe_topics(
         TopicCollection(list(dict.fromkeys(names))),
@@ -61,7 +61,7 @@ def _references(description: TopicDescription | SimpleNamespace) -> int:
 
 
 _OWN = _references(SimpleNamespace(topic_id=Uuid(0, 0)))
-"""What is counted of an id that only its holder has; versions of Python count differently."""
+"""The reference count of an id that only its holder has; Python versions count differently."""
 
 
 def _give_back(description: TopicDescription) -> None:

@@ -1,8 +1,8 @@
-"""Up to where a log is still what was read of it, by the epochs of those who led it.
+"""How far a log is still what was read of it, by its leader epochs.
 
 A log that lost its end in an unclean election grows again under a later leader, over the offsets
 that were lost. Brokers know where the records of an epoch end, but the client library does not
-hand that question on: some records are read instead, in ever larger steps back. Spec: R6.
+offer that request: some records are read instead, in ever larger steps back. Spec: R6.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def agrees_until(
     below: int,
     patience_s: float,
 ) -> int:
-    """Return up to where, below an offset, no later leader than an epoch's has written.
+    """Return how far, below an offset, no later leader than an epoch's has written.
 
     Args:
-        site: Begins the text of errors.
+        site: Start of error texts.
         settings: Of any client of the Kafka cluster.
         place: The partition.
-        epoch: Of the leader under which the log was read.
-        below: How far it was.
+        epoch: Epoch of the leader under which the log was read.
+        below: How far it was read.
         patience_s: How long to wait for one record.
 
     Raises:
@@ -59,12 +59,12 @@ def agrees_until(
     try:
         first, end, step = 0, below, 1
         while first < end:
-            # Most logs have lost nothing, or a little: their ends are looked at first.
+            # Most logs have lost nothing, or a little: check their ends first.
             middle = max((first + end) // 2, end - step)
             step *= 2
             found = _first(site, consumer, place, middle, patience_s)
             if found is None or found[0] >= end:
-                end = middle  # nothing can be seen from there on: markers, or what was aborted
+                end = middle  # nothing is visible from there on: markers, or aborted records
             elif found[1] > epoch:
                 end = agreed = middle
             else:
@@ -77,7 +77,7 @@ def agrees_until(
 def _first(
     site: Site, consumer: Consumer, place: TopicPartition, begin: int, patience_s: float
 ) -> tuple[int, int] | None:
-    """Return offset and leader epoch of the first record from an offset on; None if none is."""
+    """Return offset and leader epoch of the first record at or after an offset; None if none is."""
     consumer.assign([Place(place.topic, place.partition, begin)])
     deadline_s = time.monotonic() + patience_s
     while time.monotonic() < deadline_s:

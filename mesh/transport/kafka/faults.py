@@ -38,7 +38,7 @@ GONE = frozenset(
         KafkaError._LOG_TRUNCATION,
     }
 )
-"""What is said of a position that its log does not have."""
+"""Errors that mean that a position is not in its log."""
 MOVED = frozenset(
     {
         KafkaError.ILLEGAL_GENERATION,
@@ -48,7 +48,7 @@ MOVED = frozenset(
         KafkaError._ASSIGNMENT_LOST,
     }
 )
-"""What a group answers to who does not own its partitions any more."""
+"""A group's answers to a member that no longer owns its partitions."""
 
 _RIGHTS = frozenset(
     {
@@ -108,7 +108,7 @@ _AWAY = frozenset(
     }
 )
 _WAITED = ("Failed while waiting for", "Timed out waiting for")
-"""How the client library begins to tell what of its own it waited for."""
+"""How the client library begins messages about its own waits."""
 
 _ADVICE = (
     (MISSING, "create it, or wait until its owner has"),
@@ -125,9 +125,9 @@ class Site:
     """The Kafka cluster that an error text names.
 
     Attributes:
-        name: What the topology file calls it.
+        name: Its name in the topology file.
         servers: Its bootstrap servers.
-        secrets: Values that no text may hold, should the client library repeat one.
+        secrets: Values that must not appear in texts, should the client library repeat one.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Site:
 
 
 class _Raised:
-    """Holds back what the client library raises from its callbacks, whatever it is."""
+    """Holds back any exception that the client library raises from its callbacks."""
 
     def __init__(self) -> None:
         self.error = KafkaError(KafkaError._FATAL)
@@ -159,14 +159,14 @@ class _Raised:
 
 
 def served(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """Call what runs the client library's callbacks; of it, KafkaException alone is raised.
+    """Call something that runs the client library's callbacks; raise only KafkaException from it.
 
-    A fatal error is raised amid the callbacks. If another one follows it is a SystemError, or,
-    with Python before 3.12, a bare KafkaError: that is no exception, so no `except` names it,
-    BaseException neither, and whoever does not expect it ends.
+    A fatal error is raised amid the callbacks. If another one follows it is a SystemError, or, with
+    Python before 3.12, a bare KafkaError: that is not an exception, so no `except` catches it, not
+    even BaseException, and an unsuspecting caller ends.
 
     Raises:
-        KafkaException: What the call raises itself, and what is fatal.
+        KafkaException: Raised by the call itself, or fatal.
     """
     raised = _Raised()
     try:
@@ -174,7 +174,7 @@ def served(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
             return call(*arguments, **options)
         raise KafkaException(raised.error)
     finally:
-        del call  # a method of a client, which would live as long as the trace of an error
+        del call  # a client's method, which would live as long as an error's traceback
 
 
 def error_of(exc: KafkaException) -> KafkaError:
@@ -197,7 +197,7 @@ def is_denied(error: KafkaError) -> bool:
 
 
 def is_of_record(error: KafkaError) -> bool:
-    """Return whether the broker refuses a record for what it is: others it may take."""
+    """Return whether the broker refuses a record for its content: it may accept others."""
     return error.code() in _RECORD
 
 
@@ -216,9 +216,7 @@ def transport_error(
     advice = next((text for codes, text in _ADVICE if code in codes), "")
     cause = error.str()
     if code == KafkaError._TIMED_OUT and cause.startswith(_WAITED):
-        cause = (
-            "no broker answers in time"  # what the client library waited for is nothing to people
-        )
+        cause = "no broker answers in time"  # people need not know what the library waited for
     line = site.text(f"{what}: {cause}" + (f"; {advice}" if advice else ""))
     if code in FENCED:
         return TransportFencedError(line)

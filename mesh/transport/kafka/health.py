@@ -1,4 +1,4 @@
-"""Whether a Kafka cluster answers, and whether readers get what there is: asked without waiting."""
+"""Whether a Kafka cluster answers, and whether readers get what is there: asked without waiting."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from mesh.transport.kafka.faults import error_of, is_away
 from mesh.transport.port import TopicPartition
 
 ASKED_TOPIC = "__transaction_state"
-"""Asked for because something must be: the alternative is every topic there is. Of the Kafka
-cluster itself nobody asks with a request of its own: a broker that the others have given up answers
-that there is no broker, and the client library, as of 2.16, ends the process over it."""
+"""A request must name something: the alternative is every topic there is. The Kafka cluster itself
+is not requested: a broker that the others have given up answers that there is no broker, and the
+client library, as of 2.16, ends the process over it."""
 
 ASK_EVERY_S = 1.0
 ANSWER_WITHIN_S = 3.0
 """How long a request may take: a broker that hangs counts as away after this and `ASK_EVERY_S`."""
 
 LOOK_EVERY_S = 10.0
-"""How often ends of logs are asked for."""
+"""How often to request the ends of logs."""
 
 ENDS_WITHIN_S = 60.0
-"""How long such a question may take: longer than any connection waits for its answer. An admin
-request whose own time runs out first may fail an assertion of the client library (as of 2.16),
-which ends the process."""
+"""How long such a request may take: longer than any connection waits for its answer. An admin
+request that times out first may fail an assertion of the client library (as of 2.16), which ends
+the process."""
 
 STALLED_S = 30.0
-"""So long a position may stand before the end of its log. A fetch ends within the time of a
-request, which is a third of that, however slow the way is."""
+"""How long a position may stay before the end of its log. A fetch ends within the time of a
+request, which is a third of that, however slow the connection is."""
 
 PATIENCE = Patience(1, 16)
-"""So many times as long it may take, the more clients have stalled before."""
+"""Factor on that time: it grows with each client that has stalled."""
 
 ASK_AGAIN_S = 0.5
-"""How soon brokers are asked again where a log begins that have not answered."""
+"""How soon to ask brokers again where a log begins if they have not answered."""
 
 Ends = Mapping[TopicPartition, Future[Any]]
-"""What brokers answer, each with an `offset`."""
+"""Pending answers of brokers, each with an `offset`."""
 
 
 class Health:
@@ -65,7 +65,7 @@ class Health:
         self._is_up = False
 
     def is_up(self) -> bool:
-        """Return whether the last request was answered, and ask again if that is due."""
+        """Return whether the last request was answered, and send another if that is due."""
         with self._lock:
             now_s = self._clock_s()
             if self._pending is not None and self._pending.done():
@@ -83,16 +83,16 @@ class Health:
 
 @dataclass(slots=True)
 class StallDetector:
-    """Finds partitions of which a client hands out nothing more, though there is more.
+    """Finds partitions of which a client returns nothing more, though there is more.
 
-    After a moment in which a partition had no leader, or its only broker was left out of what
-    brokers told, the client library (as of 2.16) may wait for good for an answer about the leader's
-    epoch: it is connected, tells no error, and fetches nothing of that partition. What it knows of
-    the end of the log stands still with it: only somebody else's question tells that from a quiet
-    topic.
+    After a moment in which a partition had no leader, or its only broker was missing from the
+    metadata, the client library (as of 2.16) may wait forever for an answer about the leader's
+    epoch: it is connected, reports no error, and fetches nothing from that partition. Its knowledge
+    of the end of the log freezes as well: only another client's request can distinguish that from a
+    quiet topic.
 
     Args:
-        ask: Asks for the ends that a reader of committed records can get to.
+        ask: Requests the ends that a reader of committed records can reach.
         clock_s: A monotonic clock.
     """
 
@@ -105,9 +105,9 @@ class StallDetector:
     _patience: int = 1
 
     def is_due(self, *, drained: bool) -> bool:
-        """Return whether to look; `drained` says that all that was fetched is handed out by now.
+        """Return whether to look; `drained` says that everything fetched has been returned by now.
 
-        Nothing is due while brokers owe an answer: slow ones are not asked more.
+        Nothing is due while brokers owe an answer: slow ones get no further requests.
         """
         self._was_drained |= drained
         now_s = self.clock_s()
@@ -118,10 +118,10 @@ class StallDetector:
         return all(asked.done() for asked in self._ends.values())
 
     def look(self, positions: Mapping[TopicPartition, int]) -> Sequence[TopicPartition]:
-        """Return what has stalled, and ask for the next look.
+        """Return what has stalled, and request the ends for the next look.
 
         Args:
-            positions: Where the client is, of all partitions that it should go on with.
+            positions: The client's positions, for all partitions that it should continue with.
         """
         self._looked_s = now_s = self.clock_s()
         since: dict[TopicPartition, tuple[int, float]] = {}
@@ -132,7 +132,7 @@ class StallDetector:
             if end > max(0, position):
                 was, at_s = self._since.get(place, (position, now_s))
                 since[place] = (position, at_s if was == position else now_s)
-        # Where the client was never through with what it had, its positions say nothing.
+        # If the client never finished what it had, its positions say nothing.
         self._since = since if self._was_drained else {}
         self._was_drained = False
         if is_told and not since:
@@ -142,13 +142,13 @@ class StallDetector:
         return [at for at, (_, since_s) in self._since.items() if now_s - since_s >= stalled_s]
 
     def begin_again(self) -> None:
-        """Go on with another client, more patiently: slow brokers must not be given up."""
+        """Continue with another client, more patiently: slow brokers must not be given up."""
         self._ends, self._since = {}, {}
         self._patience = PATIENCE.after(self._patience)
 
 
 class Begins:
-    """Asks where logs begin until brokers have answered, and waits for no answer.
+    """Asks where logs begin until brokers have answered; never blocks.
 
     Args:
         ask: Asks where logs begin.
@@ -170,19 +170,19 @@ class Begins:
         return bool(self._wanted)
 
     def want(self, place: TopicPartition) -> None:
-        """Ask where one begins, as of now."""
+        """Ask where one log begins, as of now."""
         self._wanted[place] = None
 
     def forget(self, place: TopicPartition) -> None:
-        """Want to know it of this one no more."""
+        """Stop asking for this one."""
         self._wanted.pop(place, None)
 
     def forget_all(self) -> None:
-        """Want to know nothing any more."""
+        """Stop asking for all."""
         self._wanted.clear()
 
     def told(self) -> Mapping[TopicPartition, int]:
-        """Return, once each, what brokers have answered since, and ask for what they have not."""
+        """Return, once each, what brokers have answered, and repeat open requests."""
         found: dict[TopicPartition, int] = {}
         for place, asked in list(self._wanted.items()):
             if asked is None or not asked.done():
@@ -201,7 +201,7 @@ class Begins:
 
 
 def told_offset(asked: Future[Any] | None) -> int | None:
-    """Return the offset that brokers have answered; None if they have not, or not yet."""
+    """Return the offset in a broker's answer; None if there is none, or not yet."""
     if asked is None or not asked.done():
         return None
     try:

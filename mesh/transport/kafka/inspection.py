@@ -1,4 +1,4 @@
-"""What the doctor asks of real brokers, and the few settings that it mends. Spec: R15."""
+"""What the doctor asks real brokers, and the few settings that it fixes. Spec: R15."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WITH_MEMBERS = {
 
 
 class InspectingAdmin(KafkaAdmin):
-    """The whole admin: what nodes need of it stands in `KafkaAdmin`."""
+    """The complete admin: what nodes need of it is in `KafkaAdmin`."""
 
     def change(self, name: str, settings: Mapping[str, str]) -> None:
         """Set these settings of a topic, all or none; its others stay as they are.
@@ -127,7 +127,7 @@ class InspectingAdmin(KafkaAdmin):
         return found | {name: Rights(refusal=words) for name, words in refusals.items()}
 
     def copies(self, names: Sequence[str]) -> Mapping[TopicPartition, Copies]:
-        """Return how often each partition of those that exist is kept."""
+        """Return the copies of each partition, for those that exist."""
         try:
             return _copies(self._descriptions(names))
         except TransportError as error:
@@ -135,7 +135,7 @@ class InspectingAdmin(KafkaAdmin):
             raise
 
     def broker_settings(self) -> Mapping[int, Mapping[str, str]]:
-        """Return the settings in force of every broker that runs, by its number.
+        """Return the settings in force of every running broker, by its number.
 
         Raises:
             TransportDeniedError: Rights to describe the Kafka cluster's settings are missing.
@@ -144,7 +144,7 @@ class InspectingAdmin(KafkaAdmin):
 
         def ask() -> Mapping[int, Future[Mapping[str, ConfigEntry]]]:
             futures: dict[int, Future[Mapping[str, ConfigEntry]]] = {}
-            for one in wanted:  # a broker answers for itself alone
+            for one in wanted:  # a broker answers only for itself
                 futures |= {
                     int(resource.name): future
                     for resource, future in self._looks.client.describe_configs(
@@ -160,9 +160,9 @@ class InspectingAdmin(KafkaAdmin):
         }
 
     def has_members(self, group: str) -> bool:
-        """Return whether somebody is a member of a group, perhaps one who died a moment ago.
+        """Return whether a group has a member, perhaps one that died a moment ago.
 
-        Every broker is asked for its groups, not the group's coordinator: see `passed`.
+        Every broker is asked for its groups, instead of the group's coordinator: see `passed`.
 
         Raises:
             TransportDeniedError: Rights to list groups are missing.
@@ -170,10 +170,10 @@ class InspectingAdmin(KafkaAdmin):
         return any(one.group_id == group for one in self._listed(_WITH_MEMBERS))
 
     def group_members(self, group: str) -> Sequence[str]:
-        """Return the client id of each member of a group, one who died a moment ago included.
+        """Return the client id of each member of a group, including one that died a moment ago.
 
-        Every broker is asked for its groups, not the group's coordinator: see `passed`.
-        Members by the newer protocol of Kafka 4 (`group.protocol=consumer`) are not seen.
+        Every broker is asked for its groups, instead of the group's coordinator: see `passed`.
+        Members using the newer protocol of Kafka 4 (`group.protocol=consumer`) are not visible.
 
         Raises:
             TransportError: Nobody answers, or rights to describe the group are missing.
@@ -185,7 +185,7 @@ class InspectingAdmin(KafkaAdmin):
         return [str(member.client_id) for one in found for member in one.members or ()]
 
     def brokers(self) -> Sequence[int]:
-        """Return the numbers of the brokers that run."""
+        """Return the numbers of the running brokers."""
         return sorted(self._kafka_cluster("ask for the brokers").brokers)
 
 

@@ -12,15 +12,15 @@ REPEAT_S = 30.0
 KINDS_MAX = 500
 _AGE = re.compile(r"\(after \d+ms")
 _ASKED_AGAIN = re.compile(r"GETPID .*: retrying")
-"""Brokers that have just begun do not know yet who looks after a transactional id, and the client
-library asks again by itself: that is news only if it goes on."""
+"""Brokers that have just started do not know yet which of them coordinates a transactional id, and
+the client library retries by itself: that is news only if it goes on."""
 
 
 class Repeats(logging.Filter):
     """Suppresses lines that were logged less than `REPEAT_S` ago.
 
-    A client that cannot connect says so ten times a second. What the library only asks again, as
-    of every fresh Kafka cluster, is suppressed for so long from the first time on.
+    A client that cannot connect says so ten times a second. Mere retries of the library, as with
+    every fresh Kafka cluster, are suppressed from the first one on for that long.
     """
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -43,21 +43,21 @@ class Repeats(logging.Filter):
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which no secret stands."""
+    """Return a text without secrets."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
 
 
 class Hidden(logging.Filter):
-    """Takes secrets out of lines; whoever opens a Kafka cluster adds its own."""
+    """Removes secrets from lines; each newly opened Kafka cluster adds its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.secrets: dict[str, None] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Keep the line, without what it must not hold."""
+        """Keep the line, without what it must not contain."""
         record.msg, record.args = hidden(record.getMessage(), self.secrets), ()
         return True
 

@@ -14,7 +14,7 @@ from mesh.transport.port import keep_quiet
 
 
 class KafkaMembership:
-    """A member that owns partitions and reads none of them; one thread uses it.
+    """A member that owns partitions but reads none of them; one thread uses it.
 
     Assigned partitions are paused before anything could be fetched. The callbacks change the
     assignment step by step, which suits both group protocols.
@@ -37,7 +37,7 @@ class KafkaMembership:
             raise transport_error(site, f"join the group of {name}", error_of(exc)) from exc
 
     def _on_assign(self, consumer: Consumer, partitions: Sequence[Place]) -> None:
-        # An explicit offset, so that nobody asks the group for a committed one.
+        # With an explicit offset the group is not asked for a committed one.
         places = [Place(place.topic, place.partition, 0) for place in partitions]
         consumer.incremental_assign(places)
         consumer.pause(places)

@@ -1,4 +1,4 @@
-"""Lets idle transactional writers take in their statistics, which would pile up, ten a second."""
+"""Lets idle transactional writers consume their statistics, which would pile up, ten a second."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ PULSE_S = 1.0
 
 
 class NewsSource(Protocol):
-    """A client that has statistics or reports to take in."""
+    """A client with statistics or reports to consume."""
 
     def take_news(self) -> None:
-        """Take it in, without waiting."""
+        """Consume them, without waiting."""
 
 
 class Pulse:
-    """One thread that polls clients for their news, as long as any are open.
+    """One thread that polls clients for their news while any are open.
 
     Args:
-        sources: Returns those that are open now.
+        sources: Returns the clients that are open now.
     """
 
     def __init__(self, sources: Callable[[], Sequence[NewsSource]]) -> None:
@@ -30,7 +30,7 @@ class Pulse:
         self._is_on = False
 
     def begin(self) -> None:
-        """Begin, unless it goes on already."""
+        """Start, unless it is already running."""
         with self._lock:
             if not self._is_on:
                 self._is_on = True
@@ -47,7 +47,7 @@ class Pulse:
                     return
             for one in sources:
                 one.take_news()
-            del sources  # else the last one to be closed would be kept alive until the next round
+            del sources  # else the last one to close would live until the next round
 
     def end(self) -> None:
         """End."""

@@ -25,7 +25,7 @@ LEADERS_S = 0.5
 """Longest wait for the leaders of new topics."""
 
 BEHIND_S = 1.0
-"""How often the ends of logs are noted."""
+"""How often to note the ends of logs."""
 
 _EOF = KafkaError._PARTITION_EOF
 
@@ -33,24 +33,24 @@ _EOF = KafkaError._PARTITION_EOF
 class KafkaReader:
     """Reads committed records of assigned partitions.
 
-    Only the thread that calls `read` touches the client library, which lets a second thread wait
-    for as long as the first one polls. All other methods leave notes that the next read (or the
+    Only the thread that calls `read` touches the client library, which blocks a second thread for
+    as long as the first one polls. All other methods leave notes that the next read (or the
     running one, within `SLICE_S`) acts on, so they never wait.
 
-    Where a log begins is never asked by the client library itself (as of 2.16): it asks once more
-    when the answer comes after its partition was moved, and goes there whatever it was moved to, so
-    that all comes twice. A log is read from offset 0, and only one of which that is gone is asked
-    for its beginning, by another client.
+    The client library itself is never asked where a log begins (as of 2.16): if the answer arrives
+    after the partition was moved, it asks again and goes there wherever it was moved to, so that
+    everything comes twice. A log is read from offset 0, and only if that is gone another client
+    asks for its beginning.
 
     Args:
         site: The Kafka cluster.
-        name: Ends the client id that brokers show.
+        name: End of the client id that brokers show.
         settings: Of the client library.
         health: Knows whether the Kafka cluster answers.
-        stalls: Finds partitions of which nothing more comes.
+        stalls: Finds partitions that return nothing more.
         begins: Asks where logs begin.
         packed: Finds where batches end that cannot be unpacked.
-        topics: Those whose leaders are to be known early.
+        topics: Topics whose leaders should be known early.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class KafkaReader:
         self._packed = packed
         self._is_outdated = False
         self._consumer = self._open()
-        # Guards what follows; never held while the client library waits.
+        # Guards the following; never held while the client library waits.
         self._lock = threading.Lock()
         self._starts: dict[TopicPartition, int] = {}
         self._changes: dict[TopicPartition, int | None] = {}
@@ -98,17 +98,17 @@ class KafkaReader:
             raise transport_error(self._site, f"open reader {self.name}", error_of(exc)) from exc
 
     def renew(self) -> None:
-        """Forget what was learned of topics: one of them is another by now.
+        """Forget what was learned about topics: one of them has been recreated.
 
-        The client library holds on to the epoch of each partition's leader and believes none that
-        is lower. A topic that was recreated begins with the lowest: where the former one had seen
-        elections, its leader would be sought at the wrong broker for good, without a word.
+        The client library keeps the epoch of each partition's leader and ignores lower ones. A
+        recreated topic begins with the lowest: if the former one had seen elections, the leader
+        would be sought at the wrong broker forever, without a word.
         """
         with self._lock:
             self._is_outdated = True
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Add partitions from these offsets; one that is assigned already is moved there."""
+        """Add partitions from these offsets; one that is already assigned is moved there."""
         with self._lock:
             self.noted += 1
             for place, offset in positions.items():
@@ -144,7 +144,7 @@ class KafkaReader:
                 self._apply_changes()
             wait_s = deadline_s - time.monotonic()
             found: list[Message] = []
-            # One poll returns with the first record; a consume would wait until it has them all.
+            # A poll returns with the first record; a consume would wait until it has all of them.
             first = self._consumer.poll(min(max(wait_s, 0), SLICE_S))
             if first is not None:
                 found = self._consumer.consume(limit - 1, 0) if limit > 1 else []
@@ -162,7 +162,7 @@ class KafkaReader:
                 return cast("Sequence[Record]", records)
 
     def _reopen(self) -> None:
-        """Read on with another consumer where the present one has come."""
+        """Continue with another consumer from where the present one has come."""
         consumer = self._open()
         assigned = self._consumer.position(self._consumer.assignment())
         self._consumer.close()
@@ -198,7 +198,7 @@ class KafkaReader:
             self._consumer.incremental_assign(added)
 
     def _find_begins(self) -> None:
-        """Go on where logs begin of which offset 0 is gone, as soon as brokers have answered."""
+        """Continue where logs begin whose offset 0 is gone, as soon as brokers have answered."""
         begins = self._begins.told()
         with self._lock:
             for place, begin in begins.items():
@@ -206,7 +206,7 @@ class KafkaReader:
                     self._changes[place] = begin
 
     def _pass_packed(self, most: int) -> Sequence[Record]:
-        """Return what there is of batches that cannot be unpacked, and go on behind them."""
+        """Return records of batches that cannot be unpacked, and continue after them."""
         records, behind = self._packed.take(most)
         with self._lock:
             for record in records:
@@ -219,10 +219,10 @@ class KafkaReader:
         return records
 
     def _find_leaders(self, topics: set[str]) -> None:
-        """Ask who leads new topics before they are assigned.
+        """Request the leaders of new topics before they are assigned.
 
-        By itself the client library looks once a second, and waits half a second before it asks
-        for the beginning of a partition whose leader it does not know yet.
+        By itself the client library looks once a second, and waits half a second before it requests
+        the beginning of a partition whose leader it does not know yet.
         """
         if topics <= self._asked:
             return
@@ -261,19 +261,19 @@ class KafkaReader:
                 self._outside.add(place)
                 return
         if code not in MISSING and (topic, code) not in self._logged:
-            # A topic that is missing may still come; anything else is worth one line.
+            # A missing topic may still appear; anything else deserves a line.
             self._logged.add((topic, code))
             LOG.warning(self._site.text(f"reader {self.name}: topic {topic}: {error.str()}"))
 
     def _note_packed(self, place: TopicPartition, begin: int) -> None:
-        """Have it sought where a batch ends, unless the reader is to go elsewhere."""
+        """Search for the end of a batch, unless the reader is to go elsewhere."""
         [answer] = self._consumer.position([Place(place.topic, place.partition)])
         with self._lock:
             if place in self._starts and place not in self._changes:
                 self._packed.note(place, max(begin, self._starts[place], answer.offset))
 
     def _is_begun(self, place: TopicPartition) -> bool:
-        """Return whether anything was handed out of a partition since it was moved last."""
+        """Return whether anything was returned of a partition since it was last moved."""
         [answer] = self._consumer.position([Place(place.topic, place.partition)])
         return answer.offset >= 0 or place in self._passed
 
@@ -314,7 +314,7 @@ class KafkaReader:
         self._behind = found
 
     def _look_for_stalls(self) -> None:
-        """Read on with another consumer where the client library hands out nothing more."""
+        """Continue with another consumer if the client library returns nothing more."""
         resting = self._outside | self._packed.places
         reached = {at: to for at, to in self._reached().items() if at not in resting}
         for place in self._stalls.look(reached):
@@ -330,8 +330,8 @@ class KafkaReader:
     def position(self, place: TopicPartition) -> int:
         """Return the offset to be read next; `BEGINNING` before anything is known.
 
-        Never too high. It is exact at the end of a partition; elsewhere from the second read on
-        after it was first asked for.
+        It is never too high. It is exact at the end of a partition; elsewhere from the second read
+        after it was first requested.
         """
         with self._lock:
             start = self._starts.get(place)
@@ -352,7 +352,7 @@ class KafkaReader:
         return self._health.is_up()
 
     def close(self) -> None:
-        """Release everything; call it when no thread reads any more."""
+        """Release everything; call it when no thread is reading any more."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -1,8 +1,8 @@
 """Whether the client library has sent a request of a transaction twice. Spec: reliability.md R3.
 
-It repeats an EndTxn whose answer was lost, and says nothing of it. Brokers may apply the late
-first copy to the *next* transaction of the same producer epoch (KAFKA-17754). What shows it are
-the statistics: each connection counts its repetitions, timeouts and losses.
+It repeats an EndTxn whose answer was lost, without reporting it. Brokers may apply the late first
+copy to the *next* transaction of the same producer epoch (KAFKA-17754). The statistics reveal it:
+each connection counts its repetitions, timeouts and losses.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable
 STATISTICS_MS = 100
 RETRY_BACKOFF_MS = 100
 SLOW_S = RETRY_BACKOFF_MS / 2_000
-"""An end of a transaction that took less holds no repetition: that comes after the back-off, which
-the client library shortens by a fifth at most."""
+"""An end of a transaction that took less time contains no repetition: that comes after the
+back-off, which the client library shortens by a fifth at most."""
 
 PROOF_S = 1.0
-"""How long statistics are awaited; without any the transaction counts as sent twice."""
+"""How long to wait for statistics; without any the transaction counts as sent twice."""
 
 _COUNTED = re.compile(r'"(?:txretries|req_timeouts|disconnects)":\s*(\d+)')
 _EMITTED = re.compile(r'"ts":\s*(\d+)')
@@ -44,7 +44,7 @@ class Retries:
         self._is_open = self._is_slow = self._is_watching = False
 
     def taken(self) -> None:
-        """Begin to watch: what was lost on the way here was lost under no transaction."""
+        """Begin to watch: earlier losses affected no transaction."""
         self.is_dirty = self._has_base = False
         self._is_open = self._is_slow = self._is_watching = False
         self._ended_s = self._clock_s()
@@ -64,16 +64,16 @@ class Retries:
         self.is_dirty = True
 
     def on_statistics(self, text: str) -> None:
-        """Take what the client library counts."""
+        """Take the client library's counts."""
         connections = text.partition('"topics"')[0]
         total = sum(map(int, _COUNTED.findall(connections)))
         now_s, emitted = self._clock_s(), _EMITTED.search(connections)
         emitted_s = int(emitted[1]) / 1e6 if emitted else now_s
-        # Where its clock is another one they are as old as the ones before, at most.
+        # With a different clock they are at most as old as the previous ones.
         emitted_s = emitted_s if emitted_s <= now_s else self._received_s
         self._received_s = now_s
         is_over = not self._is_open and emitted_s > self._ended_s
-        # The first after a taking cannot tell what was before it, unless something needs proof.
+        # The first ones after a taking cannot show what was before, unless something needs proof.
         if total > self._total and (self._is_slow or (self._has_base and self._is_watching)):
             self.is_dirty = True
         self._total, self._has_base = total, True

@@ -1,6 +1,6 @@
-"""Settings of the client library: tuned ones, then the operator's, then those promises hang on.
+"""Settings of the client library: tuned ones, then the operator's, then those that promises need.
 
-An operator's option wins over the first group and loses against the last. The figures come from
+An operator's option overrides the first group and is overridden by the last. The figures come from
 measurements on real brokers; `docs/` has them.
 
 Spec: K5, K6, K15
@@ -26,11 +26,11 @@ BATCH_BYTES_MAX = 1_000_000
 TRANSACTION_TIMEOUT_MS = 15_000
 MESSAGE_TIMEOUT_MS = 10_000
 PROMPT_TIMEOUT_MS = 90_000
-"""What somebody waits for is written when the Kafka cluster comes back, and not given up before:
-longer than the tree layer of a node waits for it."""
+"""Records that somebody waits for are written when the Kafka cluster returns, and not given up
+before: longer than the tree layer of a node waits for it."""
 HEARTBEAT_MS = 200
 GATHERED_BYTES = 262_144
-"""A fetch that finds so much is answered at once: a reader that has fallen behind catches up."""
+"""A fetch that finds this much is answered at once: a reader that has fallen behind catches up."""
 
 _TUNED: Settings = {
     "socket.nagle.disable": True,
@@ -41,7 +41,8 @@ _TUNED: Settings = {
     "retry.backoff.ms": 100,
     "retry.backoff.max.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 30_000,
-    # Broker-side metrics subscriptions: nobody of ours asks, and each client would poll for them.
+    # Broker-side metrics subscriptions: nobody here needs them, and each client would poll for
+    # them.
     "enable.metrics.push": False,
     "log_level": 4,
 }
@@ -62,23 +63,23 @@ _TUNED_WRITER: Settings = {
     "topic.metadata.propagation.max.ms": 2_000,
 }
 _MANAGED_PLAIN_WRITER: Settings = {
-    # When a partition changes its leader, the client library (as of 2.16) may write once more what
-    # was under way behind a request that failed. In a transaction that is aborted; here it stays.
-    # What comes while a request is under way goes together in the next one: brokers that are busy
+    # When a partition changes its leader, the client library (as of 2.16) may write again what
+    # was under way behind a failed request. In a transaction that is aborted; here it stays.
+    # Records that arrive while a request is under way go together in the next one: busy brokers
     # get fewer and larger requests.
     "max.in.flight.requests.per.connection": 1,
 }
 _TUNED_PROMPT_WRITER: Settings = {"linger.ms": 0}
 _MANAGED_TRANSACTIONS: Settings = {
-    # What shows that a request was sent twice, and how soon it may be: see `retries`.
+    # What reveals that a request was sent twice, and how soon that may be: see `retries`.
     "statistics.interval.ms": STATISTICS_MS,
     "retry.backoff.ms": RETRY_BACKOFF_MS,
     "retry.backoff.max.ms": 1_000,
     "socket.max.fails": 1,
 }
 _TUNED_TRANSACTIONS: Settings = {
-    # A client connects, learns the broker's number and often reconnects: who takes a lane over
-    # waits for both. It doubles with each failure, up to the maximum above.
+    # A client connects, learns the broker's number and often reconnects: a lane takeover waits
+    # for both. It doubles with each failure, up to the maximum above.
     "reconnect.backoff.ms": 10,
 }
 _MANAGED: Settings = {"allow.auto.create.topics": False, "logger": LOG}
@@ -104,14 +105,14 @@ _MANAGED_WRITER: Settings = {
 
 
 def is_secret(option: str) -> bool:
-    """Return whether nobody may read the value of an option."""
+    """Return whether the value of an option must stay secret."""
     return _SECRET.search(option) is not None and not option.endswith(_NO_SECRET)
 
 
 def secrets_in(options: Mapping[str, str]) -> Sequence[str]:
-    """Return the values of options that nobody may read, longest first.
+    """Return the values of secret options, longest first.
 
-    Texts of a character or two are left alone: to hide them would spoil every line.
+    Texts of a character or two are left alone: hiding them would spoil every line.
     """
     found = {value for option, value in options.items() if is_secret(option) and len(value) > 2}
     return sorted(found, key=len, reverse=True)
@@ -138,13 +139,13 @@ def reader_settings(
 
 
 def consumer_settings(options: Mapping[str, str], client_id: str, group: str) -> Settings:
-    """Return the settings of a member of a group of clients, who may be of any making."""
+    """Return the settings of a member of a group of clients, which may be of any make."""
     own: Settings = {
         "client.id": client_id,
         "group.id": group,
-        # What every client library knows: members that others have written are in the group too.
+        # What every client library supports: members written by others are in the group too.
         "partition.assignment.strategy": "range,roundrobin",
-        # Few are handed out at a time: what is fetched ahead is of use to nobody else.
+        # Few are returned at a time: prefetched records are of no use to other members.
         "queued.min.messages": 1_000,
     }
     managed: Settings = {**_MANAGED, **_MANAGED_READER}
@@ -172,9 +173,9 @@ def writer_settings(
         client_id: What brokers show.
         transactional_id: None for a writer without transactions.
         batch_bytes_max: Largest batch on the wire; a topic refuses batches above its limit.
-        is_prompt: Whether records wait for no others, but for the answer to those before them; and
-            for a Kafka cluster that is away for a while.
-        patience_ms: How long a record may wait for its acknowledgement, if not as long as usual.
+        is_prompt: Whether records do not wait to be batched, except for the answer to earlier
+            ones, and for a Kafka cluster that is away for a while.
+        patience_ms: How long a record may wait for its acknowledgement, if not the usual time.
     """
     own: Settings = {"client.id": client_id, "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max)}
     tuned = {**_TUNED, **_TUNED_WRITER}
@@ -203,7 +204,7 @@ def member_settings(
         "partition.assignment.strategy": "cooperative-sticky",
         "session.timeout.ms": member_timeout_ms,
         "heartbeat.interval.ms": min(HEARTBEAT_MS, member_timeout_ms // 3),
-        # A commit may take its whole deadline without the loop standing still for good.
+        # A commit may take its whole deadline without the loop stopping for good.
         "max.poll.interval.ms": max(60_000, member_timeout_ms),
         "enable.partition.eof": False,
     }

@@ -1,4 +1,4 @@
-"""What a writer's callbacks report, apart from the writer itself.
+"""What a writer's callbacks report, separate from the writer itself.
 
 The client library holds its callbacks; if those held the writer, neither would ever be freed by
 reference counting alone, and workers run with the garbage collector frozen.
@@ -29,7 +29,7 @@ class WriterState:
 
     Attributes:
         is_open: A transaction is open.
-        spent: Why the writer can do nothing any more, or None.
+        spent: Why the writer is unusable, or None.
         failed: Records that failed since the last `reset`.
         retries: Whether something was sent twice under a transaction.
         last_error: The newest trouble with a connection.
@@ -72,7 +72,7 @@ class WriterState:
             if self.transactional_id is not None and not self.is_open:
                 raise InvariantError(f"writer {self.name}: produce outside a transaction")
         else:
-            # A state error within a transaction says only that it failed before: not the cause.
+            # A state error within a transaction only says that it failed earlier: not the cause.
             self._refusals.setdefault(topic, error)
         if code == KafkaError._FATAL:
             self.is_dead = True
@@ -95,7 +95,7 @@ class WriterState:
         """Return the error for what was refused, or None if nothing was.
 
         Args:
-            what: Ends the first clause of the text, for example ``nothing was committed``.
+            what: End of the first clause of the text, for example ``nothing was committed``.
         """
         if not self._refusals:
             return None

@@ -37,7 +37,7 @@ COMMIT_DEADLINE_S = 20.0
 _SLICE_S = 1.0
 
 TAKE_SLICE_S = 0.05
-"""How soon it is noticed that the brokers are still ending a predecessor's transaction."""
+"""How soon to notice that the brokers have ended a predecessor's transaction."""
 
 MEET_TRIES, MEET_S = 4, 1.0
 
@@ -54,7 +54,7 @@ class Transactions:
         self._state = state
 
     def close(self) -> None:
-        """Let go of the client: the trace of an error may keep this object, but not a client."""
+        """Release the client: an error's traceback may keep this object, but not a client."""
         self._held = None
 
     @property
@@ -67,11 +67,11 @@ class Transactions:
         return self._held
 
     def meet(self) -> None:
-        """Wait until a broker is connected by its number, if one can be soon.
+        """Wait until a broker is connected by its number, if that is possible soon.
 
-        A client that looks for its coordinator before that looks again only half a second later,
-        and who takes a lane over has no half second. A client knows its first broker by address
-        alone, and often reconnects once it has learned the number.
+        A client that looks for its coordinator before that retries only half a second later, which
+        a lane takeover cannot afford. A client knows its first broker only by address, and often
+        reconnects once it has learned the number.
         """
         with suppress(KafkaException):
             for _ in range(MEET_TRIES):
@@ -86,7 +86,7 @@ class Transactions:
 
         Returns:
             Whether it is done. If not, the brokers are still ending a predecessor's transaction:
-            a new client asks them again at once, while this one would rest for half a second.
+            a new client asks them again at once, while this one would wait for half a second.
         """
         state = self._state
         what = f"take transactional id {state.transactional_id}"
@@ -116,7 +116,7 @@ class Transactions:
         return True
 
     def _take_news(self, wait_s: float = 0.0) -> None:
-        """Take in reports and statistics; what is fatal the next call says more clearly."""
+        """Take in reports and statistics; the next call reports fatal errors more clearly."""
         with suppress(KafkaException):
             served(self._producer.poll, wait_s)
 
@@ -139,7 +139,7 @@ class Transactions:
         state.retries.begun()
 
     def _require_proof(self) -> None:
-        """Make sure that nothing of the transaction before can come late. Spec: R3."""
+        """Make sure that nothing of the previous transaction can arrive late. Spec: R3."""
         state = self._state
         deadline_s = time.monotonic() + PROOF_S
         self._take_news()
@@ -187,7 +187,7 @@ class Transactions:
         if not state.is_open:
             raise InvariantError(f"writer {state.name}: commit without a transaction")
         # First all records, so that the time of the rest tells whether that was sent twice.
-        with suppress(KafkaException):  # what is fatal the commit will say more clearly
+        with suppress(KafkaException):  # the commit will report fatal errors more clearly
             served(self._producer.flush, COMMIT_DEADLINE_S)
         state.waited()
         if (refusal := state.refusal("nothing was committed")) is not None:
@@ -217,7 +217,7 @@ class Transactions:
         state.reset()
 
     def _end(self, what: Literal["commit", "abort"]) -> KafkaError | None:
-        """Call again until it is done; return an error that asks for an abort."""
+        """Repeat the call until it is done; return an error that requires an abort."""
         state, began_s = self._state, time.monotonic()
         deadline_s = began_s + COMMIT_DEADLINE_S
         while True:
@@ -241,7 +241,7 @@ class Transactions:
                 state.waited()
 
     def _spend(self, error: KafkaError, what: str, cause: KafkaException) -> NoReturn:
-        """Give the writer up: fenced, or nobody can say what became of the transaction."""
+        """Give the writer up: it is fenced, or the outcome of the transaction is unknown."""
         state = self._state
         state.is_open = False
         what = f"{what} under {state.transactional_id}: {error.str()}"

@@ -1,10 +1,10 @@
-"""Batches that the client library cannot unpack, and how readers go on behind them.
+"""Batches that the client library cannot unpack, and how readers continue after them.
 
 Brokers judge a batch by its compressed size, and the client library (as of 2.16) unpacks at most
-`receive.message.max.bytes` of one, 100 MB: zeros by the hundred million are a few kB on the wire.
-It tells where such a batch begins, fetches it again and again, and hands out nothing behind it for
-good. So each of its records is handed out as one of which only the place is known: whoever reads
-treats it like any other that nobody can read. Spec: R12.
+`receive.message.max.bytes` of one, 100 MB: hundreds of millions of zeros are a few kB on the wire.
+It reports where such a batch begins, fetches it again and again, and never returns anything after
+it. So each of its records is returned as one of which only the position is known: readers treat it
+like any other unreadable record. Spec: R12.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mesh.transport.kafka.settings import Settings
 from mesh.transport.port import TopicPartition
 
 UNPACKABLE = KafkaError._BAD_COMPRESSION
-"""What is said of such a batch. One whose checksum is wrong is none: another broker's copy may be
-as it was written."""
+"""The error for such a batch. A wrong checksum is another matter: another broker's copy may be as
+it was written."""
 
 ANSWER_WITHIN_S = 5.0
 SLICE_S = 0.1
@@ -37,11 +37,11 @@ _NO_TIME = (0, -1)
 
 IsClosed = Callable[[], bool]
 Find = Callable[[TopicPartition, int, IsClosed], int]
-"""Finds the offset behind the batch that has this one; see `find_end`."""
+"""Finds the offset after the batch that contains this one; see `find_end`."""
 
 
 class PackedRecord:
-    """A record of which nothing but its place is known: the methods of the port."""
+    """A record of which only the position is known: the methods of the port."""
 
     __slots__ = ("_offset", "_place")
 
@@ -75,11 +75,11 @@ class PackedRecord:
         return _NO_TIME
 
     def leader_epoch(self) -> None:
-        """Return that it is not known which leader took it."""
+        """Return that the leader that took it is unknown."""
 
 
 class PackedBatches:
-    """Finds where batches end that cannot be unpacked, beside whoever reads; one thread uses it.
+    """Finds where batches end that cannot be unpacked, in the background; one thread uses it.
 
     Args:
         find: Finds the end of one; it may take seconds.
@@ -102,7 +102,7 @@ class PackedBatches:
         return self._sought.keys() | self._found.keys()
 
     def note(self, place: TopicPartition, position: int) -> None:
-        """Take note that a reader got no further than this position: a batch holds it up."""
+        """Note that a reader got no further than this position: a batch blocks it."""
         if place in self._sought or place in self._found:
             return
         if self._beside is None:
@@ -111,22 +111,22 @@ class PackedBatches:
         self._sought[place] = position, finding
 
     def forget(self, place: TopicPartition) -> None:
-        """Leave one alone: its partition is read elsewhere."""
+        """Drop one: its partition is read elsewhere."""
         if (sought := self._sought.pop(place, None)) is not None:
             sought[1].cancel()  # others need not wait for it if it has not begun
         self._found.pop(place, None)
 
     def forget_all(self) -> None:
-        """Leave all of them alone."""
+        """Drop all of them."""
         for place in self.places:
             self.forget(place)
 
     def take(self, most: int) -> tuple[Sequence[PackedRecord], Mapping[TopicPartition, int]]:
-        """Return the next records of such batches, and where to read on behind those that end."""
+        """Return the next records of such batches, and where to read on after those that end."""
         for place, (position, finding) in list(self._sought.items()):
             if finding.done():
                 del self._sought[place]
-                # Where nobody answers the client library tells the same once more.
+                # Without an answer the client library reports the same again.
                 if not isinstance(finding.exception(), TransportError):
                     self._found[place] = range(position, finding.result())
         records: list[PackedRecord] = []
@@ -141,7 +141,7 @@ class PackedBatches:
         return records, behind
 
     def close(self) -> None:
-        """Seek no more."""
+        """Stop searching."""
         self._is_closed = True
         if self._beside is not None:
             self._beside.shutdown(cancel_futures=True)
@@ -155,18 +155,18 @@ def find_end(
     asked: Future[Any],
     is_closed: IsClosed,
 ) -> int:
-    """Return the first offset behind a batch that cannot be unpacked.
+    """Return the first offset after a batch that cannot be unpacked.
 
-    Nobody tells that. But whoever asks for an offset gets the whole batch that has it: a record, an
-    end of partition or another beginning says that it is not this one.
+    No request returns that. But a request for an offset returns the whole batch that contains it: a
+    record, an end of partition or another start shows that it is not this one.
 
     Args:
         site: The Kafka cluster.
         settings: Of a reader.
         place: The partition.
         offset: An offset of the batch.
-        asked: Ends with the `offset` that a reader of committed records can get to now.
-        is_closed: Says whether nobody wants to know any more.
+        asked: Its result is the `offset` that a reader of committed records can reach now.
+        is_closed: Says whether the answer is no longer needed.
 
     Raises:
         TransportError: Nobody answers.
@@ -199,7 +199,7 @@ def find_end(
 def _batch_at(
     site: Site, consumer: Consumer, place: TopicPartition, offset: int, is_closed: IsClosed
 ) -> int | None:
-    """Return where the batch begins that has an offset and cannot be unpacked; None if it can."""
+    """Return the start of the unpackable batch that contains an offset; None if it unpacks."""
     consumer.assign([Place(place.topic, place.partition, offset)])
     deadline_s = time.monotonic() + ANSWER_WITHIN_S
     while time.monotonic() < deadline_s and not is_closed():

@@ -19,7 +19,7 @@ from mesh.transport.kafka.transactions import Transactions
 from mesh.transport.port import DeliveryCallback, Headers, Passed, Row, TopicPartition
 
 ROOM_DEADLINE_S = 10.0
-"""How long one record of a transaction waits for room in the queue."""
+"""How long one record of a transaction waits for space in the queue."""
 OPEN_DEADLINE_S = 15.0
 _GRACE_S = 2.0
 
@@ -137,10 +137,10 @@ class KafkaWriter:
         self._open_transactions().abort()
 
     def send_offsets(self, positions: Mapping[TopicPartition, Passed], ticket: object) -> None:
-        """Let the open transaction move a consumer group on.
+        """Have the open transaction move a consumer group on.
 
         Raises:
-            TransportMovedError: The group has given them to somebody else: abort.
+            TransportMovedError: The group has assigned them to another member: abort.
             TransportFencedError: As for `begin`.
             TransportError: Abort.
         """
@@ -185,7 +185,7 @@ class KafkaWriter:
         if state.is_open:
             return state.failed
         if state.is_dead:
-            # Without a transaction nobody waits for the lost ones: go on with a new producer.
+            # Without a transaction nobody waits for the lost ones: continue with a new producer.
             state.is_dead = False
             self._open()
         if (refusal := state.refusal("not in a transaction")) is not None:
@@ -193,7 +193,7 @@ class KafkaWriter:
         return state.reset() + given_up
 
     def take_news(self) -> None:
-        """Take in what has piled up of statistics; any thread may call it now and then."""
+        """Consume accumulated statistics; any thread may call it now and then."""
         producer, state = self._producer, self._state
         if producer is not None and not state.is_open:
             with suppress(KafkaException, MeshError):
@@ -219,17 +219,17 @@ def _refuse_closed(*_args: Any, **_options: Any) -> NoReturn:
 
 
 def _fault(exc: Exception) -> KafkaError:
-    """Return what is wrong with a record that the client library does not take."""
+    """Return what is wrong with a record that the client library does not accept."""
     if isinstance(exc, KafkaException):
         return error_of(exc)
-    # No broker would take it either: a time beyond 64 bits, for example.
+    # No broker would accept it either: a time beyond 64 bits, for example.
     return KafkaError(KafkaError.INVALID_RECORD, str(exc))
 
 
 def _report(
     state: WriterState, on_delivery: DeliveryCallback
 ) -> Callable[[KafkaError | None, Message], None]:
-    """Return what the client library calls once it knows what became of one record."""
+    """Return the callback for the outcome of one record."""
 
     def report(error: KafkaError | None, message: Message) -> None:
         state.on_delivery(error, message)
@@ -245,7 +245,7 @@ def _sent_once_there_is_room(
     send: Any, poll: Callable[[float], int], is_open: bool, arguments: tuple[Any, ...]
 ) -> KafkaError | None:
     """Hand over a record that finds the queue full; return what is wrong with it, or None."""
-    # In a transaction records wait for room; without one a full queue is a lost record.
+    # In a transaction records wait for space; without one a full queue is a lost record.
     wait_s = ROOM_DEADLINE_S if is_open else 0.0
     deadline_s = time.monotonic() + wait_s
     while True:
@@ -264,9 +264,9 @@ def _sent_once_there_is_room(
 def _produce(
     producer: Producer, state: WriterState
 ) -> tuple[Produce, ProduceAll, Callable[[], None]]:
-    """Return functions that hand over records, whose failures go to the state, and one to end them.
+    """Return functions that hand over records, with failures in the state, and one to end them.
 
-    The last lets go of the client, which traces of their errors would keep.
+    The last releases the client, which tracebacks of their errors would keep alive.
     """
     send: Any = producer.produce
     poll = producer.poll
