@@ -1,1 +1,1 @@
-"""A mesh as its control topics show it: what client and operators both stand on."""
+"""A mesh as its control topics show it: the common base of clients and operators."""

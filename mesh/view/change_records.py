@@ -13,10 +13,10 @@ from mesh.wire.keys import change_key, config_key
 
 
 def write_change(change: Change, kafka: Mapping[str, KafkaCluster], prefix: str) -> None:
-    """Write a record to every Kafka cluster, whatever some of them say.
+    """Write a record to every Kafka cluster, even if some of them fail.
 
     Raises:
-        TransportError: Some did not take it; names them.
+        TransportError: Some did not accept it; names them.
     """
     writers = ConfigWriters(kafka, prefix)
     try:
@@ -28,7 +28,7 @@ def write_change(change: Change, kafka: Mapping[str, KafkaCluster], prefix: str)
 class ConfigWriters:
     """Writes the same on `mesh.config` of several Kafka clusters.
 
-    Kept open while a change is made: sources stand still while a writer is opened.
+    They stay open while a change is made: sources hold while a writer is being opened.
     """
 
     def __init__(self, kafka: Mapping[str, KafkaCluster], prefix: str) -> None:
@@ -39,7 +39,7 @@ class ConfigWriters:
         """Write a stage of a change everywhere.
 
         Raises:
-            TransportError: Some did not take it; names them.
+            TransportError: Some did not accept it; names them.
         """
         self._write(change_key(), encode_change(change), f"stage {change.stage} of the change")
 
@@ -47,7 +47,7 @@ class ConfigWriters:
         """Write the target of a change as the topology in force.
 
         Raises:
-            TransportError: Some did not take it; names them.
+            TransportError: Some did not accept it; names them.
         """
         value = encode_config(change.number, change.topology, change.lineage)
         self._write(config_key(), value, f"version {change.number}")
@@ -59,7 +59,7 @@ class ConfigWriters:
                 writer.produce(self._topic, value, key, 0)
             except TransportError as error:
                 faults[name] = f"{name} ({error})"
-        # All have it under way before one is waited for: sources hold meanwhile.
+        # All writes are under way before any is waited for: sources hold meanwhile.
         for name, writer in self._writers.items():
             try:
                 if writer.flush():

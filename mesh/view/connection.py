@@ -21,16 +21,16 @@ def open_kafka(
     client_prefix: str = "mesh-client",
     answer_within_s: float = DEADLINE_S,
 ) -> Mapping[str, RealKafka]:
-    """Return clients of Kafka clusters; making them does no input or output.
+    """Return clients of Kafka clusters; creating them does no input or output.
 
     Args:
         topology: The mesh.
-        names: Which ones; all of them if left out.
-        client_prefix: Begins the client ids that brokers show.
+        names: Which ones; by default all of them.
+        client_prefix: Start of the client ids that brokers show.
         answer_within_s: How long brokers may take to answer before they count as away.
 
     Raises:
-        ConfigError: One has no address, or a secret cannot be had; lists all problems.
+        ConfigError: One has no address, or a secret is missing; lists all problems.
     """
     problems: list[Problem] = []
     found: dict[str, RealKafka] = {}
@@ -58,7 +58,7 @@ def open_kafka(
 
 
 class ClosedKafka:
-    """A Kafka cluster to which this process does not know the way: whatever uses it says why.
+    """A Kafka cluster that this process cannot reach: any use of it raises the reason.
 
     Args:
         reason: One line.
@@ -77,13 +77,13 @@ class ClosedKafka:
 
 
 def open_around(topology: Topology, node: str) -> Mapping[str, KafkaCluster]:
-    """Return clients for a user of one node, who needs the secrets of its Kafka cluster alone.
+    """Return clients for a user of one node, who needs only the secrets of its Kafka cluster.
 
     The others are only asked how far they know a subscription. Those whose address or secret is
     not available count as unreachable.
 
     Raises:
-        ConfigError: The node's own Kafka cluster has no address, or a secret cannot be had.
+        ConfigError: The node's own Kafka cluster has no address, or a secret is missing.
     """
     home = topology.nodes[node].kafka
     found: dict[str, KafkaCluster] = dict(open_kafka(topology, [home]))

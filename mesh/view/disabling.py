@@ -20,13 +20,13 @@ def write_disabled(
     why: Pause | None,
     unreachable: Mapping[str, str],
 ) -> Mapping[DisableKey, str]:
-    """Let the ends of links disable them, or with None enable them; each on its own Kafka cluster.
+    """Have the ends of links disable them, or with None enable them; each on its own Kafka cluster.
 
     Args:
         topology: The mesh.
         kafka: Clients of its Kafka clusters.
         keys: The ends.
-        why: What the operator says.
+        why: The operator's reason.
         unreachable: Kafka clusters that are known not to answer, with the reason.
 
     Returns:

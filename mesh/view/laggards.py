@@ -1,4 +1,4 @@
-"""Which links have not acknowledged a version yet, and which need not. Spec: K24, K32."""
+"""Links that have not acknowledged a version yet, and those that need not. Spec: K24, K32."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def open_links(
 
     Args:
         view: What control topics say.
-        node: Whose subscriptions are meant.
-        version: The offset that is to be acknowledged.
-        topic_id: Of the `clients` topic that it is an offset of, if that is known.
+        node: The node whose subscriptions are meant.
+        version: The offset to be acknowledged.
+        topic_id: Id of the `clients` topic of that offset, if it is known.
     """
     seen = view.nodes[node]
     ack = seen.subscribed
     if ack is not None and topic_id is not None and ack.topic_id not in (None, topic_id):
-        return (), ()  # it is about a topic that was there before
+        return (), ()  # it refers to an earlier topic
     if ack is None or ack.epoch != seen.epoch or ack.applied < version:
         return (), ()
     if ack.complete >= version:
@@ -36,13 +36,13 @@ def open_links(
 
 
 def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
-    """Return whether a node is not to hear a neighbour, or reports it cannot. Spec: K24, K32."""
+    """Return whether a node should not hear a neighbour, or reports it cannot. Spec: K24, K32."""
     # Perhaps only one end was notified; and the node may call a disabled link full.
     return view.is_to_be_disabled(node, neighbour) or is_unheard(view, node, neighbour)
 
 
 def is_unheard(view: MeshView, node: str, neighbour: str) -> bool:
-    """Return whether a node reports that it hears nothing of a neighbour. Spec: K24, K32."""
+    """Return whether a node reports that it hears nothing from a neighbour. Spec: K24, K32."""
     seen = view.nodes.get(node)
     links = seen.heartbeat.links if seen is not None and seen.heartbeat is not None else ()
     return any(link.neighbour == neighbour and link.state in UNHEARD for link in links)

@@ -1,4 +1,4 @@
-"""What lanes say of themselves on the progress topics of nodes, folded in one way for all who ask.
+"""What lanes record on the progress topics of nodes, folded in one way for all readers.
 
 Spec: K12, K18, K20.
 """
@@ -36,16 +36,17 @@ from mesh.wire.state import decode_fact
 
 @dataclass(slots=True)
 class LaneReport:
-    """What the lanes of one node say.
+    """What the lanes of one node record.
 
     Attributes:
-        lanes: How many partitions of the topic are the lanes' own; those beyond them are of what is
-            written beside each lane, and positions there are of endpoints, not of sources.
+        lanes: How many partitions of the topic are the lanes' own; the others belong to what is
+            written beside each lane, and their positions are of endpoints, not of sources.
         read: How far sources are read, and which targets are left out.
         epochs: Lane epochs in the order written: partition, offset of the record, epoch.
-        gaps: What is to be sent to them again, by key.
-        in_force: By which versions of interest lanes routed, and since when by the brokers' clock.
-        topology_number: The highest number of a topology that they have followed, or were told of.
+        gaps: What has to be sent to them again, by key.
+        in_force: The versions of interest by which lanes route, and since when by the brokers'
+            clock.
+        topology_number: The highest number of a topology that they have followed, or learned of.
     """
 
     lanes: int
@@ -59,7 +60,7 @@ class LaneReport:
         """Take a record of the node's progress topic.
 
         Raises:
-            ProtocolError: It cannot be read.
+            ProtocolError: It is unreadable.
         """
         value = record.value()
         if value is None:
@@ -83,9 +84,9 @@ class LaneReport:
                 if fact.is_open:
                     self.gaps[fact.key] = fact
             case SourceAt() | Halted() | Held():
-                pass  # of these `read` is made
+                pass  # `read` is built from these
             case Sent() | Accepted() | Truncations() | PartlyTaken():
-                pass  # what only the lanes themselves need
+                pass  # only the lanes themselves need it
 
     def _followed(self, numbers: Iterable[int]) -> None:
         self.topology_number = max([self.topology_number, *numbers])
@@ -102,13 +103,13 @@ class LaneReport:
 
     @property
     def owed(self) -> Sequence[Gap | Held]:
-        """Everything that is still to be made good: repairs, and targets that are left out."""
+        """Everything that still has to be made good: repairs, and targets that are left out."""
         held = [one for holds in self.read.holds.values() for one in holds.held]
         return [*self.gaps.values(), *held]
 
 
 class LaneReports:
-    """Reads the progress of all nodes, again and again."""
+    """Reads the progress of all nodes, repeatedly."""
 
     def __init__(self, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
         names = TopicNames(topology.prefix)
@@ -154,11 +155,11 @@ class LaneReports:
         return found
 
     def _take(self, record: Record) -> None:
-        with suppress(ProtocolError):  # the node itself stops on it and says so
+        with suppress(ProtocolError):  # the node itself stops on it and reports that
             self._of[self._node_of[record.topic()]].take(record)
 
     def of(self, node: str) -> LaneReport:
-        """Return what a node's lanes say."""
+        """Return what a node's lanes record."""
         return self._of[node]
 
     @property
@@ -172,7 +173,7 @@ class LaneReports:
 
 
 def read_report(topology: Topology, kafka: Mapping[str, KafkaCluster], node: str) -> LaneReport:
-    """Return what the lanes of a node say, as its progress topic has it now. Spec: K12.
+    """Return what the lanes of a node record, as its progress topic has it now. Spec: K12.
 
     Raises:
         TransportError: Its Kafka cluster does not answer.

@@ -1,4 +1,4 @@
-"""The whole mesh as its control topics show it: any client can see it, no node is asked.
+"""The whole mesh as its control topics show it: any client can read them, no node is asked.
 
 Spec: K13, K22-K24, K32.
 """
@@ -54,14 +54,14 @@ from mesh.wire.keys import (
 from mesh.wire.subscriptions import decode_subscription
 
 _CLIENTS = "$clients"
-"""Stands for `clients` where a neighbour's name may stand: no node is called so."""
+"""Stands in for `clients` where a neighbour's name may be: no node has this name."""
 
 _TRIES_MAX = 16
-"""How many records of one key are tried: the newest may be what nobody can read."""
+"""How many records of one key are tried: the newest ones may be unreadable."""
 
 
 class MeshView:
-    """Reads the control topics of every node, to their ends, again and again.
+    """Reads the control topics of every node to their ends, repeatedly.
 
     Attributes:
         nodes: What is seen of each node.
@@ -81,15 +81,15 @@ class MeshView:
         executor: Executor | None = None,
         gathers: bool = False,
     ) -> None:
-        """Look at nothing yet.
+        """Set up without reading anything yet.
 
         Args:
-            topology: Whose nodes and links.
+            topology: Its nodes and links are read.
             kafka: Its Kafka clusters, by name.
             now_ms: Monotonic clock.
             name: Client name of the readers.
-            executor: Reads Kafka clusters side by side; one after the other without it.
-            gathers: As of a follower, for who looks on for long.
+            executor: Reads Kafka clusters in parallel; without it one after the other.
+            gathers: As for a follower, for those who watch for long.
         """
         self.nodes: dict[str, NodeView] = {}
         self.unreachable: dict[str, str] = {}
@@ -109,7 +109,7 @@ class MeshView:
         self.extend(topology, kafka)
 
     def extend(self, topology: Topology, kafka: Mapping[str, KafkaCluster]) -> None:
-        """Look at the nodes and links of this topology too; nothing seen so far is forgotten."""
+        """Read the nodes and links of this topology too; nothing seen so far is forgotten."""
         self._kafka = {**self._kafka, **kafka}
         names = TopicNames(topology.prefix)
         for node, declared in topology.nodes.items():
@@ -166,13 +166,13 @@ class MeshView:
     def is_to_be_disabled(self, one: str, other: str) -> bool:
         """Return whether operators want a link to be disabled, at one of its ends or both.
 
-        Nodes may speak of others that nobody here knows yet: those of a change.
+        Nodes may mention others that nobody here knows yet: those of a change.
         """
         ends = (one, other), (other, one)
         return any(at in self.nodes and to in self.nodes[at].disabled for at, to in ends)
 
     def node_addresses(self) -> Mapping[str, str]:
-        """Return which node has which address: the text of an address has its identity alone."""
+        """Return the node of each address: the text of an address has only its identity."""
         return {
             node_address(seen.identity.uuid): name
             for name, seen in self.nodes.items()
@@ -185,7 +185,7 @@ class MeshView:
         return [other for other, its in self._kafka_of.items() if its == kafka]
 
     def _take(self, kafka: str, records: Iterable[Record]) -> None:
-        """Take records; of those with one key the newest that can be read is decoded alone."""
+        """Take records; of those with the same key only the newest readable one is decoded."""
         by_key: dict[tuple[str, bytes], list[Record]] = {}
         for record in records:
             topic, key = record.topic(), record.key() or b""
@@ -208,7 +208,7 @@ class MeshView:
                     else:
                         self._take_node(view, key, record)
                 except ProtocolError:
-                    continue  # the node itself counts and logs what it cannot read
+                    continue  # the node itself counts and logs what is unreadable
                 break
 
     def _take_config(self, kafka: str, key: bytes, record: Record) -> None:
@@ -232,7 +232,7 @@ class MeshView:
             case ChangeKey():
                 pass  # one that was ended
             case PauseKey() | DisableKey() | SubjectPauseKey() | AcceptKey():
-                pass  # of a node that is not looked at; consents matter to the node alone
+                pass  # of an unknown node; consents matter only to the node
 
     def _take_client(self, view: NodeView, raw_key: bytes, record: Record) -> None:
         key = parse_subscription_key(raw_key)
@@ -247,7 +247,7 @@ class MeshView:
             view.subscriptions[key] = asked
 
     def _take_node(self, view: NodeView, raw_key: bytes, record: Record) -> None:
-        """Take a record of a node's `.control`; one without value ends what it spoke of."""
+        """Take a record of a node's `.control`; one without a value ends what it was about."""
         value = record.value()
         match parse_key(raw_key, NODE_KEYS):
             case IdentityKey() if value is not None:
@@ -273,14 +273,14 @@ class MeshView:
             case StopKey(topic, partition):
                 view.stops.pop(TopicPartition(topic, partition), None)
             case IdentityKey() | HeartbeatKey() | SubscribedKey():
-                pass  # nobody takes that back: the newest holds
+                pass  # nobody withdraws that: the newest holds
             case LinksKey():
-                pass  # which links there are says the topology
+                pass  # the topology says which links there are
 
     def _take_neighbour(
         self, view: NodeView, neighbour: str, raw_key: bytes, record: Record
     ) -> None:
-        """Take a record of a node for one neighbour; one without value says nothing new."""
+        """Take a record of a node for one neighbour; one without a value says nothing new."""
         if (value := record.value()) is None:
             return
         match parse_key(raw_key, NEIGHBOUR_KEYS):

@@ -1,4 +1,4 @@
-"""Delivered messages, and losses announced among them, as records of endpoints say them.
+"""Delivered messages, and losses announced among them, read from records of endpoints.
 
 Spec: K8, K9.
 """
@@ -19,7 +19,7 @@ from mesh.wire.deliveries import delivery_of
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageIdentity:
-    """What no two messages share. Spec: K9.
+    """An identity that no two messages share. Spec: K9.
 
     Attributes:
         topic_id: The broker's id of the ingress topic, 32 hexadecimal digits.
@@ -66,7 +66,7 @@ class ReceivedMessage:
         headers: The client's own, in order; names may repeat and values be None.
         payload: Record value; None is a tombstone.
         path: Nodes visited, origin first, this node last.
-        identity: What no two messages share.
+        identity: Its identity, which no other message shares.
         message_class: Its class, which it kept on every hop.
         timestamp: The publisher's create time, ms since 1970.
         place: Topic partition of the delivery.
@@ -86,7 +86,7 @@ class ReceivedMessage:
 
 
 def received(record: Record) -> ReceivedMessage:
-    """Return what a record of an endpoint's topic says.
+    """Return the message in a record of an endpoint's topic.
 
     Raises:
         DecodeError: The mesh did not write it.
@@ -117,14 +117,14 @@ def announced(record: Record) -> Loss | None:
     """Return the loss that a record of an endpoint's topic announces, or None.
 
     Raises:
-        DecodeError: It lacks what this version knows of a loss.
+        DecodeError: It lacks what this version requires of a loss.
     """
     headers = headers_of(record)
     return decode_announcement(headers) if is_announcement(headers) else None
 
 
 def said(record: Record) -> ReceivedMessage | Loss | None:
-    """Return the message or the loss that a record of an endpoint's topic is.
+    """Return the message or the loss that a record of an endpoint's topic contains.
 
     None: the mesh did not write it.
     """
@@ -135,11 +135,11 @@ def said(record: Record) -> ReceivedMessage | Loss | None:
 
 
 class Sifter:
-    """Keeps the messages of what is read.
+    """Extracts the messages from what is read.
 
     Attributes:
-        foreign: Records passed over because the mesh did not write them.
-        losses: What was announced as lost among the messages read so far, oldest first.
+        foreign: Records skipped because the mesh did not write them.
+        losses: Losses announced among the messages read so far, oldest first.
     """
 
     def __init__(self) -> None:

@@ -22,11 +22,11 @@ from mesh.wire.operator_records import RecordsOfOperators
 
 @dataclass(slots=True)
 class NodeView(RecordsOfOperators):
-    """One node as it shows itself, and what operators want of it.
+    """One node by its own records, and what operators want of it.
 
     Attributes:
         identity: Who it is, or None if it never ran.
-        heartbeat: Its newest.
+        heartbeat: Its newest one.
         heard_ms: When this view first saw that heartbeat.
         beat_ms: When it was appended, by the clock of the node's Kafka cluster.
         marks: Newest mark per scope.
@@ -38,7 +38,7 @@ class NodeView(RecordsOfOperators):
         subscriptions: Its clients' interests, per (endpoint, filter).
         subscribed_ms: Since when they hold, by the same clock.
         clients_offset: Offset of the newest record on `clients`, or -1.
-        stops: Sources that it reads no further until somebody accepts what is lost.
+        stops: Sources that it reads no further until somebody accepts the loss.
     """
 
     identity: Identity | None = None
@@ -70,7 +70,8 @@ class NodeView(RecordsOfOperators):
     def says_disabled(self, neighbour: str) -> bool:
         """Return whether the node itself says that a link is disabled; it may be full too.
 
-        Until it says so its workers may still read, and after it says otherwise they may not yet.
+        Until it says so its workers may still read, and once it says otherwise some may not read
+        yet.
         """
         links = self.heartbeat.links if self.heartbeat is not None else ()
         return any(

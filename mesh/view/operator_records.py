@@ -1,4 +1,4 @@
-"""What operators want of a node is written: records on `mesh.config` of its own Kafka cluster."""
+"""Writes what operators want of a node: records on `mesh.config` of its own Kafka cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_operator_record(
     """Write what an operator wants, or with None that it has ended.
 
     Raises:
-        TransportError: Kafka did not take it.
+        TransportError: Kafka did not accept it.
     """
     write_config(topology.home_of(node, kafka), topology.prefix, key, value)
 
@@ -29,7 +29,7 @@ def write_config(cluster: KafkaCluster, prefix: str, key: bytes, value: bytes | 
     """Write one record on `mesh.config` of a Kafka cluster.
 
     Raises:
-        TransportError: Kafka did not take it.
+        TransportError: Kafka did not accept it.
     """
     topic = TopicNames(prefix).config()
     writer = cluster.writer("operator")

@@ -1,4 +1,4 @@
-"""What applications of a node want of the tree layer, as `mesh.<node>.roles` says.
+"""What applications of a node want of the tree layer, according to `mesh.<node>.roles`.
 
 Spec: tree_layer 13.
 """
@@ -16,7 +16,7 @@ from mesh.wire.tree_apps import decode_roles
 
 @dataclass(frozen=True, slots=True)
 class StandingRequest:
-    """A request for a role that was not taken back.
+    """A request for a role that has not been withdrawn.
 
     Attributes:
         request: What is wanted.

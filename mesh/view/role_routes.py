@@ -1,4 +1,4 @@
-"""What nodes know of the ways to roles, as `mesh.<node>.routes` says. Spec: tree_layer 8."""
+"""What nodes know of the ways to roles, according to `mesh.<node>.routes`. Spec: tree_layer 8."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mesh.wire.tree_events import decode_event
 
 @dataclass(frozen=True, slots=True)
 class StandingRoutes:
-    """What a node says of one role.
+    """A node's report on one role.
 
     Attributes:
         told: The routes, their ages as of then.
-        epoch: Of the node as it said so.
-        told_ms: When, by the broker's clock.
+        epoch: The node's epoch when it reported this.
+        told_ms: When that was, by the broker's clock.
     """
 
     told: RoutesTold
@@ -31,7 +31,7 @@ class StandingRoutes:
 def role_routes(
     kafka: KafkaCluster, topics: Sequence[str]
 ) -> Mapping[str, Sequence[StandingRoutes]]:
-    """Return what stands on `routes` topics, by topic; those that do not exist are left out.
+    """Return the contents of `routes` topics, by topic; those that do not exist are left out.
 
     Raises:
         TransportError: The Kafka cluster does not answer.
@@ -48,7 +48,7 @@ def role_routes(
         try:
             read = decode_event("", value)
         except ProtocolError:
-            continue  # nobody but the node has a say here
+            continue  # only the node itself counts here
         if isinstance(read.event, RoutesTold):
             told_ms = record.timestamp()[1]
             standing[record.key()] = StandingRoutes(read.event, read.epoch, told_ms)

@@ -1,4 +1,4 @@
-"""The newest part of long logs, followed live, and what was before it filled in by and by."""
+"""The newest part of long logs, followed live, while earlier parts are filled in gradually."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mesh.transport.port import KafkaCluster, Reader, Record, TopicPartition, pl
 
 _LIMIT = 5_000
 _SLICES_MAX = 4
-"""Reads of one call: what a busy log holds beyond that comes with the next one."""
+"""Reads per call: what a busy log holds beyond that comes with the next one."""
 
 
 class Tail:
@@ -77,7 +77,7 @@ class Tail:
 
     @property
     def is_filled(self) -> bool:
-        """Whether there is nothing earlier left to give out."""
+        """Whether there is nothing earlier left to return."""
         return not self._unfilled
 
     def earlier(self, limit: int) -> Sequence[Record]:
