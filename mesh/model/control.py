@@ -74,11 +74,11 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """What an advert entry asks for; also what its hash covers.
+    """What an advert entry requests; also what its hash covers.
 
     Attributes:
-        durable: Some endpoint behind it is guaranteed: guaranteed messages wait for it.
-        live: Some endpoint behind it is reachable: both classes are wanted now.
+        durable: An endpoint behind it is guaranteed: guaranteed messages wait for it.
+        live: An endpoint behind it is reachable: both classes are wanted now.
         static: Always forward.
         clients_offset: For a node's own address: the `clients` offset in force there.
 
@@ -92,7 +92,7 @@ class Interest:
 
 
 UNREADABLE_INTEREST = Interest(durable=False, live=False)
-"""Stands for a value that nobody can read: interest for nothing, which is never offered."""
+"""Stands for an unreadable value: interest in nothing, which is never offered."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -125,7 +125,7 @@ class TopicIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who writes a control topic. Spec: K4."""
+    """The writer of a control topic. Spec: K4."""
 
     node: str
     uuid: str
@@ -168,8 +168,8 @@ class Stage(StrEnum):
 
     `hold`: the nodes that hold take nothing more from their clients. `switch`: every node works by
     the target. `run`: the target is in force, and all take again. `abort`, only before `switch`:
-    nothing changes, and all take again. No change is aborted that anybody may have switched to:
-    an `abort` that somebody writes all the same is older than the `switch` that stands before it.
+    nothing changes, and all take again. A change that somebody may have switched to is not
+    aborted: an `abort` written all the same is older than the `switch` before it.
     """
 
     HOLD = "hold"
@@ -204,8 +204,8 @@ class LinkNumbers(NamedTuple):
     Attributes:
         one, other: Its ends, sorted.
         number: Of the topology that made it.
-        before: Of the topology in force until then: messages that were taken by an older one never
-            cross the link.
+        before: Of the topology in force until then: messages taken under an older one never cross
+            the link.
     """
 
     one: str
@@ -216,10 +216,10 @@ class LinkNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Lineage:
-    """What a topology keeps of those before it in a series of changes. Spec: K10.
+    """What a topology keeps of its predecessors in a series of changes. Spec: K10.
 
     Attributes:
-        domain: Digest of the first one, 8 bytes: nodes configured apart count apart.
+        domain: Digest of the first one, 8 bytes: nodes configured apart count separately.
         links: Each link that a change made, sorted; both numbers of the others are 0.
     """
 
@@ -234,12 +234,12 @@ class Lineage:
 
 
 UNKNOWN_LINEAGE = Lineage()
-"""The lineage of a topology of which nothing is written."""
+"""The lineage of a topology about which nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A topology is being put in force on a mesh that lives. Spec: K27, K28.
+    """A topology is being put in force on a running mesh. Spec: K27, K28.
 
     Attributes:
         number: Of the target topology; higher than the one in force.
@@ -257,7 +257,7 @@ class Change:
 
     @property
     def version(self) -> Version:
-        """What is greater for the newer of two records."""
+        """A value that is greater for the newer of two records."""
         return change_version(self.number, self.stage)
 
     @staticmethod
@@ -273,7 +273,7 @@ class ChangeStatus:
 
     Attributes:
         number, stage: The newest stage that it has read.
-        is_done: Whether every lane of every worker has done what the stage asks for.
+        is_done: Whether every lane of every worker has done what the stage requires.
         open_links: Links (from, to) that have not acknowledged what new links brought, if nothing
             else is waited for. Spec: K24.
     """
@@ -285,17 +285,17 @@ class ChangeStatus:
 
     @property
     def version(self) -> Version:
-        """What is greater for the newer of two words."""
+        """A value that is greater for the newer of two reports."""
         return change_version(self.number, self.stage)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeStatus:
-    """How the tree layer of a node is.
+    """The state of a node's tree layer.
 
     Attributes:
         links: Neighbours with whom it exchanges frames.
-        refused: Frames since the node's leader began that could not be read, or that no neighbour
+        refused: Frames since the node's leader began that were unreadable, or that no neighbour
             of these links can have meant.
         realm_colour: Label of its part of its realm; "" without one.
     """
@@ -321,13 +321,13 @@ class Heartbeat:
         beat: Rises by one each second.
         ready: Whether it serves.
         links: As it sees them.
-        endpoints: Those of which something is to be told.
+        endpoints: Those with something to report.
         change: How far it follows the newest change of the topology; None if it knows of none.
-        queues: What is known of consumers of queues, of this node and of others.
+        queues: What is known of consumers of queues, of this node and others.
         colour: Label of its part of the mesh, as the tree layer has it; "" without one.
-        trees: How its tree layer is; None of a node without one.
-        lost_topology: Number of the topology that its lanes have worked by and `mesh.config` holds
-            no longer: they read nothing. 0 for none.
+        trees: The state of its tree layer; None for a node without one.
+        lost_topology: Number of the topology that its lanes have worked by and that `mesh.config`
+            no longer holds: they read nothing. 0 for none.
     """
 
     epoch: int
@@ -355,13 +355,13 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class OutboxPosition:
-    """How far a node has come with a partition of a neighbour's outbox. Spec: K5, K24.
+    """How far a node has come in a partition of a neighbour's outbox. Spec: K5, K24.
 
     Attributes:
         topic, partition: The outbox.
-        topic_id: Its id; of a recreated one this says nothing.
+        topic_id: Its id; about a recreated topic this says nothing.
         read: Next offset to be read.
-        needed: Lowest offset that is needed still: what lies below may be deleted.
+        needed: Lowest offset that is still needed: what lies below may be deleted.
     """
 
     topic: str
@@ -375,8 +375,8 @@ class OutboxPosition:
 class LinkState:
     """What a node has read of a neighbour: its last heartbeat and its outboxes. Spec: K24.
 
-    A leader that has just begun knows of few partitions, or none. That says nothing of the others:
-    what was said of them last holds, see `after`.
+    A leader that has just begun knows few partitions, or none. That says nothing about the
+    others: the last report about them holds, see `after`.
     """
 
     epoch: int
@@ -384,11 +384,11 @@ class LinkState:
     positions: Sequence[OutboxPosition] = ()
 
     def after(self, former: LinkState | None) -> LinkState:
-        """Return this with what was said before of partitions that it does not name.
+        """Return this extended by the former report on partitions that it does not name.
 
         Args:
-            former: What was known until now. What it says of a topic that has another id by now is
-                left out.
+            former: What was known until now. What it says about a topic that now has another id
+                is left out.
         """
         named = {(one.topic, one.partition) for one in self.positions}
         topic_ids = {one.topic: one.topic_id for one in self.positions}
@@ -405,7 +405,7 @@ class LinkState:
 class RepairRequest:
     """A gap was found: re-send everything of that source after ``last``. Spec: K11, K20.
 
-    `attempt` tells how often the same was asked for before: repairs may be lost as well.
+    `attempt` says how often the same was requested before: repairs may be lost as well.
     """
 
     outbox: str
@@ -428,21 +428,21 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A guaranteed source that is read no further until an operator accepts what is lost.
+    """A guaranteed source that is read no further until an operator accepts the loss.
 
-    Or a whole lane: then it is the record of `progress` that hides where the lane stood.
+    Or a whole lane: then it names the record of `progress` that hides the lane's position.
 
     Attributes:
         topic, partition: The ingress or outbox; a lane's progress.
-        topic_id: Its id when it was read last.
+        topic_id: Its id when it was last read.
         reason: A `StopReason`; `retention`: the range was deleted before it was read;
             `truncated`: the log ends at `first`, although it was read up to `next`; `recreated`:
-            the topic is another one, and what stood in the former from `first` on was not read;
+            the topic is another one, and what the former one had from `first` on was not read;
             `version`: the record at `first` is of a version that this program cannot read;
-            `unreadable`: nothing reads it, and it stands where a lane kept its position.
+            `unreadable`: nothing reads it, and it is where a lane kept its position.
         first: First offset of the range.
-        next: First offset after it, or -1 if nobody can know.
-        generation: Of the offsets: the same ones may be lost again, and that is another loss.
+        next: First offset after it, or -1 if that cannot be known.
+        generation: Of the offsets: the same ones may be lost again, which is another loss.
 
     Spec: R6, DESIGN 6.
     """
@@ -468,9 +468,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Messages of a link, or of some subjects, are not read, because an operator wants it so.
+    """Messages of a link, or of some subjects, are not read, because an operator wants that.
 
-    They wait where they are. A link that is disabled has such a record at each of its ends.
+    They wait where they are. A disabled link has such a record at each of its ends.
 
     Attributes:
         why: What the operator said, for people; may be empty.
@@ -491,9 +491,9 @@ class Subscription:
     """One endpoint's interest, as a client wrote it on `clients`.
 
     Attributes:
-        kind: What the endpoint is.
-        message_class: Of the endpoint.
-        policy: Of a queue.
+        kind: Kind of the endpoint.
+        message_class: Class of the endpoint.
+        policy: Policy of a queue.
         lease_s: Seconds after which it ends unless it is renewed, or None.
         noexport: It attracts nothing from other nodes; what comes to this one is delivered.
 

@@ -1,4 +1,4 @@
-"""What members of queues say they could consume, so that others send them messages. DESIGN 6."""
+"""How much members of queues could consume, so that others send them messages. DESIGN 6."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 class QueueDemand:
     """How many messages of a queue a node could take in for its consumers.
 
-    Each newer one replaces those before; each number may be used up once by each mover.
+    Each newer one replaces the earlier ones; each mover may use up each number once.
 
     Attributes:
         queue: Name of the queue there.
         node: The member.
-        epoch, number: Order of what it says: the incarnation of the node, and its beat.
+        epoch, number: Order of its reports: the incarnation of the node, and its beat.
         room: Messages; 0 if nobody consumes there, or enough waits.
     """
 

@@ -1,4 +1,4 @@
-"""Everything a node's control plane may ask for: the effects of `NodeMachine.step`."""
+"""Everything a node's control plane may request: the effects of `NodeMachine.step`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mesh.model.topology import Topology
 
 @dataclass(frozen=True, slots=True)
 class EnsureEndpoint:
-    """Make the endpoint's topic before anything is routed to it."""
+    """Create the endpoint's topic before anything is routed to it."""
 
     endpoint: str
     message_class: MessageClass
@@ -77,7 +77,7 @@ class WriteMark:
 
 @dataclass(frozen=True, slots=True)
 class WriteAck:
-    """Tell a neighbour how far its scope is applied. Spec: K24."""
+    """Report to a neighbour how far its scope is applied. Spec: K24."""
 
     neighbour: str
     scope: Scope
@@ -100,7 +100,7 @@ class WriteHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class WriteLinkState:
-    """Tell a neighbour which of its heartbeats was read last; the shell adds the read positions."""
+    """Report the last heartbeat read from a neighbour; the shell adds the read positions."""
 
     neighbour: str
     epoch: int
@@ -109,13 +109,13 @@ class WriteLinkState:
 
 @dataclass(frozen=True, slots=True)
 class WriteLearned:
-    """Keep a neighbour's guaranteed interest, now that it is proven. Spec: K21.
+    """Store a neighbour's guaranteed interest, now that it is proven. Spec: K21.
 
     Attributes:
-        neighbour, scope: Whose it is.
-        epoch, number: Version of that.
+        neighbour, scope: Its owner.
+        epoch, number: Its version.
         filters: All of them, or those that were added.
-        is_more: Whether they were added since all were kept.
+        is_more: Whether they were added since all were stored.
     """
 
     neighbour: str
@@ -128,7 +128,7 @@ class WriteLearned:
 
 @dataclass(frozen=True, slots=True)
 class EndLearned:
-    """Keep nothing of a neighbour any more: its link is removed. Spec: K21, K28."""
+    """Drop what is stored about a neighbour: its link is removed. Spec: K21, K28."""
 
     neighbour: str
 
@@ -144,21 +144,21 @@ class WriteStop:
 
 @dataclass(frozen=True, slots=True)
 class WriteLinks:
-    """Report which links a node holds: this node, or another whose record is handed on. K27."""
+    """Report which links a node holds: this node, or another whose record is passed on. K27."""
 
     record: NodeLinks
 
 
 @dataclass(frozen=True, slots=True)
 class DropLinks:
-    """Stop handing on the links of the node with this uuid: it is gone. K27."""
+    """Stop passing on the links of the node with this uuid: it is gone. K27."""
 
     uuid: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRepair:
-    """Ask a neighbour for a repair, or take the request back once it has arrived. Spec: K11."""
+    """Request a repair from a neighbour, or withdraw the request once it has arrived. Spec: K11."""
 
     neighbour: str
     request: RepairRequest
@@ -214,9 +214,9 @@ class Note:
     """Something a person should know, for the log: `docs/log.md` lists what there is.
 
     Attributes:
-        event: What happened, as two words with a dot between: of what, and what became of it.
+        event: What happened, as two words with a dot between: the subject, and what became of it.
         fields: What it concerns, where, and how much of it.
-        level: How bad that is: `error` waits for a person, or is lost.
+        level: How bad it is: an `error` needs a person, or is a loss.
     """
 
     event: str

@@ -1,8 +1,8 @@
-"""What a lane keeps of itself, one class per fact. Bytes are made in `mesh.wire.state`.
+"""What a lane records about itself, one class per fact. `mesh.wire.state` makes the bytes.
 
-A fact is absolute, never a change of what was before. It replaces what stood under its own key and
-nothing else, and means the same whatever was said under other keys: so a reader of a compacted
-topic knows what a lane that lived through all of it knows. Spec: K12.
+A fact is absolute, never relative to an earlier one. It replaces what had its own key and nothing
+else, and means the same whatever other keys say: so a reader of a compacted topic knows what a
+lane knows that lived through all of it. Spec: K12.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from mesh.model.frames import Era, SourcePartition, TopicPartition
 FactKey = (
     tuple[str] | tuple[str, str, int] | tuple[str, str, int, int] | tuple[str, str, int, bytes, int]
 )
-"""What a fact replaces: its word, then what it speaks of."""
+"""What a fact replaces: its word, then its subject."""
 
 NOWHERE = TopicPartition("", -1)
-"""Stands for the partition where a fact speaks of the lane itself."""
+"""Stands for the partition if a fact is about the lane itself."""
 
 ENDED = -1
-"""Offset that says that a target is held no longer."""
+"""Offset that says that a target is no longer held."""
 
 UNLINKED = -1
-"""First offset that an outbox may carry which has no link at present."""
+"""First offset that an outbox without a link at present may carry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class InForce:
 
 @dataclass(frozen=True, slots=True)
 class InterestInForce(_OfLane):
-    """By what the lane routes: the offset of the own clients, and all versions. Spec: K21, K25."""
+    """What the lane routes by: the offset of the own clients, and all versions. Spec: K21, K25."""
 
     word: ClassVar[str] = "interest"
 
@@ -146,7 +146,7 @@ class EraBegan:
 
 @dataclass(frozen=True, slots=True)
 class ErasBegun(_OfPartition):
-    """By which topologies a source was taken, ascending; told at an offset of it. Spec: K10."""
+    """The topologies under which a source was taken, ascending, at an offset. Spec: K10."""
 
     word: ClassVar[str] = "era"
 
@@ -156,7 +156,7 @@ class ErasBegun(_OfPartition):
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A log lost its end, and that was accepted: what came afterwards has the same offsets. R6.
+    """A log lost its end, and that was accepted: later records have the same offsets. R6.
 
     Attributes:
         generation: Of the offsets from then on.
@@ -173,7 +173,7 @@ class Truncation:
 class Truncations(_OfPartition):
     """All truncations of a source that were accepted, in order. Spec: K11, R6.
 
-    Who has missed an announcement of one is told again by the repair that it asks for.
+    A reader that missed an announcement of one gets it again in the repair that it requests.
     """
 
     word: ClassVar[str] = "truncated"
@@ -192,7 +192,7 @@ class PartFrame:
 
 @dataclass(frozen=True, slots=True)
 class PartlyTaken:
-    """Which frames of a block of offsets of an outbox were not taken whole. Spec: K20."""
+    """The frames of a block of offsets of an outbox that were not taken whole. Spec: K20."""
 
     word: ClassVar[str] = "refused"
 
@@ -208,13 +208,13 @@ class PartlyTaken:
 
 
 def partly_taken_key(at: TopicPartition, block: int) -> FactKey:
-    """Return the key of what is kept of a block of an outbox."""
+    """Return the key of what is recorded about a block of an outbox."""
     return (PartlyTaken.word, at.topic, at.partition, block)
 
 
 @dataclass(frozen=True, slots=True)
 class OfChain(_OfPartition):
-    """What a lane keeps of one source at one outbox or target.
+    """A lane's record about one source at one outbox or target.
 
     Attributes:
         at: Partition of the outbox or target.
@@ -235,9 +235,9 @@ class Sent(OfChain):
     """How far a source was sent to an outbox. Spec: K11.
 
     Attributes:
-        last: Position of what was sent last of it.
-        since: Position from which on the link carries it, 0 if that is all; `UNLINKED` without one.
-        link: Number of the topology that made the link, 0 for one of the files. Spec: K12.
+        last: Position of its last message sent.
+        since: Position from which the link carries it, 0 for all of it; `UNLINKED` without one.
+        link: Number of the topology that made the link, 0 for one from the files. Spec: K12.
     """
 
     word: ClassVar[str] = "sent"
@@ -254,7 +254,7 @@ class Sent(OfChain):
 
 @dataclass(frozen=True, slots=True)
 class Accepted(OfChain):
-    """Up to which position a sender's source was accepted of an outbox. Spec: K11."""
+    """The position up to which a sender's source was accepted from an outbox. Spec: K11."""
 
     word: ClassVar[str] = "accepted"
 
@@ -266,8 +266,8 @@ class Gap(OfChain):
     """A chain is broken, or whole again. Spec: K11.
 
     Attributes:
-        last: Position of what was accepted last before the gap.
-        attempts: How often a repair was asked for before.
+        last: Last accepted position before the gap.
+        attempts: How often a repair was requested before.
         is_open: Whether it is broken.
     """
 
@@ -286,8 +286,8 @@ class Held(OfChain):
 
     Attributes:
         number: Of the hold.
-        next: First offset of the source not written there; `ENDED`, by the lane alone: it is held
-            no longer.
+        next: First offset of the source not written there; `ENDED`, by the lane alone: it is no
+            longer held.
     """
 
     word: ClassVar[str] = "held"
@@ -297,7 +297,7 @@ class Held(OfChain):
 
     @property
     def is_over(self) -> bool:
-        """Whether it is held no longer."""
+        """Whether it is no longer held."""
         return self.next < 0
 
 
@@ -314,4 +314,4 @@ Fact = (
     | Gap
     | Held
 )
-"""All that a lane keeps; closed."""
+"""All facts that a lane records; closed."""

@@ -1,6 +1,6 @@
-"""What the auditor finds, in one word each; whoever reads its findings knows them from here.
+"""What the auditor finds, in one word each: the single list for all readers of its findings.
 
-What rule a finding says is broken, and what to do about it, stands in `streaming.audits.rules`.
+Which rule a finding says is broken, and what to do about it, is in `streaming.audits.rules`.
 Spec: DESIGN 7.
 """
 
@@ -11,14 +11,14 @@ from typing import Self
 
 
 class Bearing(Enum):
-    """What a finding says of the mesh."""
+    """What a finding says about the mesh."""
 
     FAULT = auto()
     """It has broken a rule."""
     PARTS = auto()
-    """It has come apart, or together: nobody's fault."""
+    """It has come apart, or together: that is nobody's fault."""
     WAIT = auto()
-    """Something stands still, or could not be judged: nothing is known to be wrong."""
+    """Something is stuck, or could not be judged: nothing is known to be wrong."""
 
 
 class FindingKind(StrEnum):
@@ -61,4 +61,4 @@ NEWS = frozenset(kind for kind in FindingKind if kind.is_news)
 """Findings that are no faults of the mesh."""
 
 WAITS = frozenset(kind for kind in FindingKind if kind.bearing is Bearing.WAIT)
-"""Of these, the ones that say that something stands still, or could not be judged."""
+"""Of these, the ones that say that something is stuck, or could not be judged."""

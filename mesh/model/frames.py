@@ -1,4 +1,4 @@
-"""Values of the data path: what a frame and a delivery say. Bytes are made in `mesh.wire`.
+"""Values of the data path: the contents of a frame and a delivery. `mesh.wire` makes the bytes.
 
 Spec: kafka.md 2.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntFlag, StrEnum
 
 NONE_OFFSET = -1
-"""Stands for "no offset yet" wherever the wire has a plain long."""
+"""Stands for "no offset yet" where the wire has a plain long."""
 
 
 class MessageClass(StrEnum):
@@ -52,7 +52,7 @@ class TopicPartition:
         return [cls(topic, number) for number in range(count)]
 
     def __str__(self) -> str:
-        """Return `topic[partition]`, as people are told of it everywhere."""
+        """Return `topic[partition]`, as people see it everywhere."""
         return f"{self.topic}[{self.partition}]"
 
 
@@ -70,17 +70,17 @@ class SourcePartition:
 
 
 _GENERATION = 1 << 48
-"""Offsets that a generation has room for."""
+"""Number of offsets that a generation has room for."""
 
 GENERATION_MAX = (1 << 15) - 1
 """Positions of later ones would not fit into 64 bits."""
 
 
 def position_in_chain(generation: int, offset: int) -> int:
-    """Return the position in a chain of an offset of a source: no position comes twice. Spec: K11.
+    """Return the chain position of a source's offset: no position comes twice. Spec: K11.
 
-    Offsets do, where a log has lost its tail; they belong to the next generation then. As long as
-    that has not happened, positions are offsets.
+    Offsets do repeat if a log has lost its tail; then they belong to the next generation. As long
+    as that has not happened, positions are offsets.
     """
     return generation * _GENERATION + offset
 
@@ -92,12 +92,12 @@ def generation_and_offset(position: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Where a frame stands in its sender's own source. Spec: K11.
+    """The position of a frame in its sender's own source. Spec: K11.
 
     Attributes:
         source: Partition of the sender's source (its ingress, or the outbox it read).
-        previous: Position in it of what was sent before on the same outbox partition, or -1.
-        first: First position that this frame speaks for.
+        previous: Position in it of what was previously sent on the same outbox partition, or -1.
+        first: First position that this frame covers.
         last: Last one.
     """
 
@@ -111,8 +111,8 @@ class Chain:
 class Era:
     """The topology that a source worked by when it took a message. Spec: K10.
 
-    Nodes configured apart count their changes apart, so a bare number would be compared with
-    somebody else's.
+    Nodes configured apart count their changes separately, so a bare number would be compared with
+    another mesh's.
 
     Attributes:
         domain: Digest of the first topology of a series of changes, 8 bytes.
@@ -125,7 +125,7 @@ class Era:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where the messages of a frame entered the mesh, and by which topology. Spec: K9, K10.
+    """Where the messages of a frame entered the mesh, and under which topology. Spec: K9, K10.
 
     All of it travels untouched, except that a node of another domain adds an era of its own.
 
@@ -133,11 +133,11 @@ class Origin:
         node: Name of the origin node.
         source: Its ingress partition.
         generation: 0; rises only when an operator accepts a truncation.
-        first: First ingress offset of the stretch; offset deltas count from here.
+        first: First ingress offset of the range; offset deltas count from here.
         last: Last one.
         count: Messages in the frame's value.
         subjects: Subject table.
-        eras: By which topology the origin worked, one entry per domain on the way.
+        eras: The topology under which the origin worked, one entry per domain on the way.
     """
 
     node: str
@@ -152,7 +152,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """The part of a frame header that every hop writes for itself. Spec: K10.
+    """The part of a frame header that every hop writes itself. Spec: K10.
 
     Attributes:
         zone: Zone of the link crossed.

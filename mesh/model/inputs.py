@@ -44,14 +44,14 @@ class SubscriptionRead:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRefused:
-    """A record of `clients` that cannot be used; its offset is a version all the same."""
+    """An unusable record of `clients`; its offset is a version all the same."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionElsewhere:
-    """What the newest record of a key says in a partition of `clients` that is not read. K13."""
+    """The newest record of a key in a partition of `clients` that is not read. K13."""
 
     partition: int
     endpoint: str
@@ -127,7 +127,7 @@ class OwnControlReset:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourUnproven:
-    """Within the time allowed nothing has proven what a neighbour offers. Spec: K21, K23.
+    """Nothing has proven what a neighbour offers within the time allowed. Spec: K21, K23.
 
     Attributes:
         neighbour: Its name.
@@ -200,8 +200,8 @@ class LaneApplied:
     Attributes:
         lane: Its number.
         in_force: The versions.
-        topology: Number of the topology that it works by, or waits for, in this worker; None where
-            this was read in the records of another one.
+        topology: Number of the topology that it works by, or waits for, in this worker; None if
+            this was read in the records of another worker.
     """
 
     lane: int
@@ -249,7 +249,7 @@ class SourceResumed:
 
 @dataclass(frozen=True, slots=True)
 class LossAccepted:
-    """An operator accepts the loss of exactly a stop's range, or with None no longer. Spec: R6."""
+    """An operator accepts the loss of exactly a stop's range; None: no longer. Spec: R6."""
 
     topic: str
     partition: int
@@ -258,7 +258,7 @@ class LossAccepted:
 
 @dataclass(frozen=True, slots=True)
 class GapFound:
-    """A lane found a gap in a neighbour's outbox, and asks for a repair. Spec: K11."""
+    """A lane found a gap in a neighbour's outbox, and requests a repair. Spec: K11."""
 
     neighbour: str
     request: RepairRequest
@@ -266,7 +266,7 @@ class GapFound:
 
 @dataclass(frozen=True, slots=True)
 class GapMended:
-    """The repair that was asked for has arrived. Spec: K20."""
+    """The requested repair has arrived. Spec: K20."""
 
     neighbour: str
     request: RepairRequest
@@ -274,7 +274,7 @@ class GapMended:
 
 @dataclass(frozen=True, slots=True)
 class LinksRead:
-    """A node's record of its links, on its own control topic or handed on by another. K27."""
+    """A node's record of its links, on its own control topic or passed on by another. K27."""
 
     record: NodeLinks
 
@@ -300,11 +300,11 @@ class DrainStepDone:
 
 @dataclass(frozen=True, slots=True)
 class IdentityRead:
-    """Who writes a neighbour's control topic. Spec: K4, EMS-16.
+    """The writer of a neighbour's control topic. Spec: K4, EMS-16.
 
     Attributes:
         neighbour: Its name here.
-        uuid, cluster_id: As it says.
+        uuid, cluster_id: As it reports them.
         read_in: Id of the Kafka cluster that the topic is read from; empty if it is not known.
     """
 
@@ -316,7 +316,7 @@ class IdentityRead:
 
 @dataclass(frozen=True, slots=True)
 class OwnAdvertRead:
-    """What the node's own control topic says of an entry; it should be what is offered. K16."""
+    """An entry on the node's own control topic; it should be what is offered. K16."""
 
     scope: Scope
     filter: str
@@ -333,7 +333,7 @@ class OwnMarkRead:
 
 @dataclass(frozen=True, slots=True)
 class OwnBeatRead:
-    """A heartbeat stands on the node's own control topic, whoever wrote it. Spec: K16, K32."""
+    """A heartbeat found on the node's own control topic, whoever wrote it. Spec: K16, K32."""
 
     epoch: int
     number: int
@@ -373,15 +373,15 @@ class VersionsVoided:
 
 @dataclass(frozen=True, slots=True)
 class RoundRequested:
-    """A lane has stopped waiting: a round is to begin, also without news. Spec: K16, K28."""
+    """A lane has stopped waiting: a round should begin, even without news. Spec: K16, K28."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyLost:
-    """`mesh.config` holds no longer what lanes have worked by: they read nothing. Spec: K28.
+    """`mesh.config` no longer holds what lanes have worked by: they read nothing. Spec: K28.
 
     Attributes:
-        number: Of that topology; 0 once they wait for it no more.
+        number: Of that topology; 0 once they no longer wait for it.
     """
 
     number: int
@@ -389,7 +389,7 @@ class TopologyLost:
 
 @dataclass(frozen=True, slots=True)
 class EndpointSeen:
-    """What to report of an endpoint with a limit; None: nothing any longer. Spec: R14."""
+    """What to report about an endpoint with a limit; None: nothing any longer. Spec: R14."""
 
     endpoint: str
     status: EndpointStatus | None
@@ -404,7 +404,7 @@ class EndpointMade:
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """How many messages a queue of this node could take in; None: nothing is reported of it.
+    """How many messages a queue of this node could take in; None: nothing is reported about it.
 
     Spec: DESIGN 6.
     """
@@ -415,11 +415,11 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRead:
-    """The operator's newest word on a change of the topology. Spec: K28.
+    """The operator's newest record about a change of the topology. Spec: K28.
 
     Attributes:
-        number, stage: Which change, and how far it has come.
-        topology: The target, if nodes are to follow it at this stage.
+        number, stage: The change, and how far it has come.
+        topology: The target, if nodes should follow it at this stage.
         lineage: Of the target.
     """
 

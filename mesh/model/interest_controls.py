@@ -1,4 +1,4 @@
-"""Interest controls: what a topology says of interest, beside what clients say. Spec: DESIGN 3."""
+"""Interest controls: a topology's own rules for interest, beside clients'. Spec: DESIGN 3."""
 
 from __future__ import annotations
 

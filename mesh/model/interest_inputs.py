@@ -1,7 +1,7 @@
 """Names of the inputs of interest: each has a version, and the routing goes by all of them.
 
-Lanes commit with their positions by which versions they route, so the leader knows when all do. A
-name that begins with `$` is of what changes the routing and is acknowledged to nobody.
+With their positions lanes commit the versions by which they route, so the leader knows when all do.
+A name that begins with `$` is of something that changes the routing and is acknowledged to nobody.
 Spec: K12, K25.
 """
 
@@ -21,8 +21,8 @@ GATES = "$links"
 """Which links are open. Spec: K27."""
 
 STILL = "$still"
-"""What sources hold for, and the drain probes whether anything is on its way: version
-(`YieldReply.number`, twice the step, and one more if nothing had come since the probe before)."""
+"""While sources hold, the drain probe whether anything is on its way: version
+(`YieldReply.number`, twice the step, and one more if nothing had come since the previous probe)."""
 
 VersionByInput = Mapping[str, Version]
 """Name of an input -> how far it is read, or routed by."""
@@ -37,20 +37,20 @@ def input_name(neighbour: str, scope: Scope) -> str:
 
 
 def neighbour_of(input_: str) -> str:
-    """Return whose scope an input is; empty for what is no neighbour's."""
+    """Return the neighbour of an input; empty for an input of another kind."""
     name, space, _ = input_.partition(" ")
     return name if space else ""
 
 
 def scope_of(input_: str) -> Scope:
-    """Return which scope of its neighbour an input is.
+    """Return the scope of an input within its neighbour.
 
     Raises:
-        ValueError: It is no neighbour's.
+        ValueError: It is not a neighbour's.
     """
     return Scope.parse(input_.partition(" ")[2])
 
 
 def is_acknowledged(input_: str) -> bool:
-    """Return whether neighbours or clients are told how far an input is in force. Spec: K24."""
+    """Return whether neighbours or clients learn how far an input is in force. Spec: K24."""
     return not input_.startswith("$")

@@ -1,4 +1,4 @@
-"""Joins: links that carry messages without being asked, one way each. Spec: DESIGN 3, UM-5."""
+"""Joins: links that carry messages without interest, one way each. Spec: DESIGN 3, UM-5."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ JOIN_HOPS_DEFAULT = 10
 JOIN_HOPS_MAX = 64
 
 ANYTHING = ">"
-"""Filter of a join that has none: it selects every subject that clients may publish to."""
+"""Filter of a join without one: it selects every subject that clients may publish to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """One direction of a link between two nodes that a join or two make.
+    """One direction of a link between two nodes that one or two joins make.
 
     Attributes:
         zone: Name of the zone that the join is.
         source: Node that messages leave.
-        target: Node that they come to.
-        filter: Which messages.
+        target: Node that they reach.
+        filter: Filter of the messages.
         hops: At most this many joins follow the first in any row that this one is in.
     """
 
@@ -34,9 +34,9 @@ class Join:
 
 
 class JoinRow(NamedTuple):
-    """Joins crossed in a row, in either direction: what decides whether one more may follow.
+    """Joins crossed in a row, in either direction: it decides whether one more may follow.
 
-    A tuple, because every frame asks for its plan by how it came.
+    A tuple, because every frame looks up its plan by how it came.
 
     Attributes:
         joins: How many; any other link ends the row.

@@ -1,6 +1,6 @@
-"""What a link is to one of its ends, and what that end does then. Spec: DMR-10, K19, K21, K23, K27.
+"""The mode of a link at one end, and what that does. Spec: DMR-10, K19, K21, K23, K27.
 
-One table: the router, the reader of outboxes, the status and the picture in the docs go by it.
+One table: the router, the reader of outboxes, the status and the picture in the docs use it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from mesh.model.words import LinkWord
 
 
 class LinkMode(StrEnum):
-    """What a link is: the first that holds, in this order.
+    """The mode of a link: the first that holds, in this order.
 
     Attributes:
         DISABLED: Operators have disabled it.
         REFUSED: It would close a loop. Spec: K27.
-        PROBING: It is not known yet whether it would.
-        RESYNCING: It was enabled again, and what the other end offers is not proven since.
+        PROBING: It is not yet known whether it would.
+        RESYNCING: It was enabled again, and the other end's offers have not been proven since.
         DOWN: Ten beats of the other end were missed.
         FROZEN: The other end could not be reached when this node started.
-        UNPROVEN: What the other end offers is not what its marks say, or not known to be.
-        UP: All of that is well.
+        UNPROVEN: The other end's offers do not match its marks, or are not known to.
+        UP: Everything is well.
     """
 
     DISABLED = "disabled"
@@ -42,10 +42,10 @@ class Conduct:
     """What an end does while a link is in a mode.
 
     Attributes:
-        reads: Whether it reads the other end's outboxes, and whether what that offers counts.
+        reads: Whether it reads the other end's outboxes, and whether that end's offers count.
         guaranteed: Why guaranteed messages do not leave; None if they do, or wait in the outbox.
         direct: Why direct messages do not leave; None if they do.
-        word: What people are told.
+        word: What people see.
     """
 
     reads: bool

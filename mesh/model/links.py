@@ -1,4 +1,4 @@
-"""What a node says of the links that it holds: how nodes that are configured apart see a loop.
+"""A node's record of its links: it lets nodes that are configured apart see a loop.
 
 Spec: K26, K27, EMS-13, EMS-15, EMS-16.
 """
@@ -15,7 +15,7 @@ from mesh.model.joins import Join
 class Gate(StrEnum):
     """Whether data go over a link, as one of its ends sees it. Spec: K27.
 
-    `open`: they do. `probing`: not yet, control only. `refused`: not as long as the cause lasts.
+    `open`: they do. `probing`: not yet, only control. `refused`: not while the cause lasts.
     """
 
     OPEN = "open"
@@ -29,8 +29,8 @@ class HeldLink:
 
     Attributes:
         neighbour: Name of the other end.
-        zone, kind: Where the link is, and what that zone's links do.
-        version: Number of the topology that created it here; 0 for one of a file.
+        zone, kind: The zone of the link, and what that zone's links do.
+        version: Number of the topology that created it here; 0 for one from a file.
         peer: The other end's uuid; empty until it is known.
         joins: Its one or two directions if it is a link of joins, sorted by zone.
     """
@@ -44,7 +44,7 @@ class HeldLink:
 
     @property
     def facts(self) -> tuple[object, ...]:
-        """What both ends must agree on, their names apart."""
+        """What both ends must agree on, apart from their names."""
         return self.zone, self.kind, self.joins
 
 
@@ -55,7 +55,7 @@ class GateStatus:
     Attributes:
         neighbour: Name of the other end.
         state: A `Gate`.
-        reason: Why it is not open, in words: of a loop both walks.
+        reason: Why it is not open, in words: for a loop both walks.
         drains: It was open before: what the other end wrote until then is still read.
     """
 
@@ -67,8 +67,8 @@ class GateStatus:
 
 ABORT, ASK, HOLD, SWITCH, OPEN, JOIN, RUN = -1, 0, 1, 1_000_000, 1_000_001, 1_000_002, 1_000_003
 """Steps by which an open link gives way: who is there; sources hold; then drain probes, counted
-from 2; what loses is shut; what waited for that is opened; what it offers is known everywhere; all
-go on. Or all go on as they were."""
+from 2; the loser is shut; what waited for that is opened; its offers are known everywhere; all go
+on. Or all go on as before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class YieldProposal:
 
     @property
     def is_active(self) -> bool:
-        """Whether nodes are to reply."""
+        """Whether nodes should reply."""
         return ASK <= self.step <= JOIN
 
     @property
@@ -110,8 +110,8 @@ class YieldReply:
         attempt: Of its proposal.
         number: Rises with every proposal that this node begins to follow: its lanes commit it.
         asked: The step that its workers are at; `ABORT` or `RUN`: its sources go on.
-        done: The last step that is committed in all its lanes, or `ABORT` for none.
-        is_idle: Nothing had come between the probes `done - 1` and `done`.
+        done: The last step that all its lanes have committed, or `ABORT` for none.
+        is_idle: Nothing had arrived between the probes `done - 1` and `done`.
     """
 
     to: str = ""
@@ -134,23 +134,23 @@ class YieldReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLinks:
-    """Every link of one node, told by itself and handed on by others as it is.
+    """Every link of one node, reported by itself and passed on unchanged by others.
 
     Attributes:
-        node: Its name, which another node may have as well.
+        node: Its name, which another node may also have.
         uuid: Its identity.
         cluster_id: Of its own Kafka cluster, as brokers report it.
         digest: Of all links of the topology that it works by.
         former: Digests of those that its mesh worked by before, as far as they came into force
-            by changes of a running mesh; who still works by one is about to follow.
+            by changes of a running mesh; a node that still works by one is about to follow.
         number: Rises whenever `cluster_id`, `digest` or `links` change: version of these facts.
-        sequence: Rises with every record: of two, the later one is good.
+        sequence: Rises with every record: of two, the later one counts.
         seen: Digest of the facts of all nodes by which its gates are set in every lane; empty
-            as long as all nodes work by one topology.
+            while all nodes work by one topology.
         gate_number: Rises whenever `gates` change.
         links: As it holds them, sorted by neighbour.
         gates: What it lets through, of each neighbour that it has heard of.
-        proposal: What it asks of all nodes so that an open link gives way, or did last.
+        proposal: Its proposal to all nodes for an open link to give way, the present or last one.
         reply: How far it follows such a proposal.
     """
 

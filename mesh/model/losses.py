@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """An announcement that guaranteed messages are lost, in the place where they would stand.
+    """An announcement that guaranteed messages are lost, at the place where they would be.
 
     Attributes:
-        node: Who announces it.
-        topic, topic_id, partition, generation: Where they stood: an ingress, or an outbox.
-        first, last: Their offsets there; `last` is None if nobody can know.
+        node: The node that announces it.
+        topic, topic_id, partition, generation: Where they were: an ingress, or an outbox.
+        first, last: Their offsets there; `last` is None if it cannot be known.
         reason: retention, truncated or recreated.
-        path: Nodes that handed the announcement on.
+        path: Nodes that passed the announcement on.
 
     Spec: DESIGN 6.
     """

@@ -25,7 +25,7 @@ def fold(name: str) -> str:
 
 
 def name_fault(name: str) -> str | None:
-    """Return why a text is no name, or None if it is one.
+    """Return why a text is not a name, or None if it is one.
 
     Spec: DESIGN 3.
     """

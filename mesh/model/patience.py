@@ -1,4 +1,4 @@
-"""Waits that double: what fails again and again is tried less and less often."""
+"""Waits that double: something that keeps failing is tried less and less often."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DOUBLINGS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class Patience(Generic[T]):
-    """How long something is waited for that may be in vain.
+    """How long to wait for something, possibly in vain.
 
     Attributes:
         first: The first wait; the constant that holds this names its unit.
@@ -23,9 +23,9 @@ class Patience(Generic[T]):
     most: T
 
     def after(self, wait: T | None) -> T:
-        """Return how long to wait after one wait in vain, twice as long; after none, the first."""
+        """Return the wait after one in vain, twice as long; after none, the first."""
         return self.first if wait is None else min(self.most, 2 * wait)
 
     def nth(self, number: int) -> T:
-        """Return how long to wait after so many waits in vain."""
+        """Return the wait after so many waits in vain."""
         return min(self.most, self.first * (1 << min(number, _DOUBLINGS_MAX)))

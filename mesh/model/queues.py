@@ -1,8 +1,8 @@
 """Queues as values: their policies, what a topology declares of them, their addresses.
 
 A copy for one member of a queue travels under that member's address. Its frame may name the
-client's subject and several addresses at once, so that it crosses each link once, whoever is
-behind that. Spec: DESIGN 6, K13, K26.
+client's subject and several addresses at once, so that it crosses each link once, no matter which
+recipients are behind it. Spec: DESIGN 6, K13, K26.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MOVED_EXT = "moved"
 """Key in a message's `ext`: how often it was moved to another member, big endian."""
 
 MOVED_BYTES = 8
-"""Of that number. Longer ones no mover writes: they stand for 0."""
+"""Size of that number. Movers write no longer ones: they mean 0."""
 
 _BETWEEN = "\n"
-"""Stands between the addresses of one message; no subject has control characters."""
+"""Separates the addresses of one message; no subject has control characters."""
 
 
 class QueuePolicy(StrEnum):
-    """What of a queue crosses links. Spec: DESIGN 6, DMR-9, EMS-12, UM-7.
+    """Which of a queue's messages cross links. Spec: DESIGN 6, DMR-9, EMS-12, UM-7.
 
     `every`: each queue of the name gets a copy. `local`: nothing, but what joins bring. `home`:
     one node has the queue, and its neighbours send there. `any`: one member gets the message, the
@@ -44,7 +44,7 @@ class QueuePolicy(StrEnum):
 
     @property
     def is_shared(self) -> bool:
-        """Whether one member gets each message; else each member has its own."""
+        """Whether one member gets each message; otherwise each member has its own."""
         match self:
             case QueuePolicy.HOME | QueuePolicy.ANY:
                 return True
@@ -59,11 +59,11 @@ class Queue:
     """What a topology declares of all queues of one name.
 
     Attributes:
-        name: Of the endpoints, whatever their case.
-        policy: Of all of them.
+        name: Name of the endpoints, in any case.
+        policy: Policy of all of them.
         home: The node that has the queue, if the policy is `home`; None where it is subscribed.
-        max_deliveries: How often a consumer may be given a message; None is without end.
-        max_age_s: How long a message may wait in it, in seconds; None is without end.
+        max_deliveries: How often a message may be delivered to consumers; None means no limit.
+        max_age_s: How long a message may wait in it, in seconds; None means no limit.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Queue:
 
 
 def declared_queue(queues: Mapping[str, Queue], name: str) -> Queue | None:
-    """Return what is declared of a queue, whatever the case of its name."""
+    """Return the declaration of a queue, whatever the case of its name."""
     wanted = fold(name)
     return next((queue for key, queue in queues.items() if fold(key) == wanted), None)
 
@@ -88,10 +88,10 @@ def policy_in_force(
     """Return the policy of a queue at a node. Spec: K13.
 
     Args:
-        queues: What is declared of queues.
-        name: Of the queue.
-        said: What its subscription says, if anything.
-        unsaid: What holds where neither says anything; see `Topology.unsaid_policy`.
+        queues: The declarations of queues.
+        name: Name of the queue.
+        said: The policy in its subscription, if any.
+        unsaid: The policy if neither has one; see `Topology.unsaid_policy`.
     """
     queue = declared_queue(queues, name)
     return QueuePolicy(said or unsaid) if queue is None else queue.policy
@@ -103,13 +103,13 @@ def shared_by(
     said: str | None = None,
     unsaid: QueuePolicy = QueuePolicy.EVERY,
 ) -> tuple[QueuePolicy, str | None]:
-    """Return what decides which members of a queue get a message: its policy, its declared home."""
+    """Return what decides which members of a queue get a message: its policy and declared home."""
     queue = declared_queue(queues, name)
     return policy_in_force(queues, name, said, unsaid), None if queue is None else queue.home
 
 
 class MemberKind(StrEnum):
-    """What a node is for a queue of which not every member gets a copy.
+    """A node's role for a queue of which not every member gets a copy.
 
     `proxy`: it has the queue, whose home is elsewhere; it attracts nothing.
     """
@@ -121,7 +121,7 @@ class MemberKind(StrEnum):
 
 
 def member_kind(policy: QueuePolicy) -> MemberKind | None:
-    """Return what a member is by the policy alone; None where every member gets a copy."""
+    """Return a member's kind by the policy alone; None if every member gets a copy."""
     match policy:
         case QueuePolicy.EVERY:
             return None
@@ -135,13 +135,13 @@ def member_kind(policy: QueuePolicy) -> MemberKind | None:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Attraction:
-    """An entry of interest: a node has a queue, and which subjects it is for.
+    """An entry of interest: a node has a queue, for certain subjects.
 
     Attributes:
         queue: Name of the queue.
         node: The member.
-        kind: What the member is.
-        filter: Which subjects.
+        kind: The member's kind.
+        filter: The subjects.
     """
 
     queue: str
@@ -165,7 +165,7 @@ class Attraction:
 
     @classmethod
     def parse(cls, entry: str) -> Attraction | None:
-        """Return what an entry of interest says, or None if it is no attraction of a queue."""
+        """Parse an entry of interest; return None if it does not attract to a queue."""
         if not entry.startswith(QUEUE_PREFIX):
             return None
         parts = entry.split("/", 4)
@@ -175,10 +175,10 @@ class Attraction:
 
 
 def queue_subject(queue: str) -> str:
-    """Return the subject to publish to where a queue is meant by its name. Spec: DMR-9.
+    """Return the subject to publish to when a queue is meant by its name. Spec: DMR-9.
 
-    A subject like any other: queues of that name get it that have subscribed to it, each by its
-    policy. Case makes no other queue.
+    It is a subject like any other: queues of that name that have subscribed to it get it, each by
+    its policy. Case does not distinguish queues.
     """
     return f"queue/{fold(queue)}"
 
@@ -186,8 +186,8 @@ def queue_subject(queue: str) -> str:
 def queue_address(queue: str, node: str) -> str:
     """Return the subject that stands for one member of a queue.
 
-    It has the node's name: that is what paths say, and copies that wait for a node are still its
-    own when it starts over. Spec: DESIGN 6, K26.
+    It contains the node's name: that is what paths contain, and copies that wait for a node are
+    still its own when it starts over. Spec: DESIGN 6, K26.
     """
     return f"{QUEUE_PREFIX}{queue}/{node}"
 
@@ -199,17 +199,17 @@ def member_of(address: str) -> tuple[str, str]:
 
 
 def is_of_queue(text: str) -> bool:
-    """Return whether a subject is a member's address, or an entry what attracts to a queue."""
+    """Return whether a subject is a member's address, or an entry attracts to a queue."""
     return text.startswith(QUEUE_PREFIX)
 
 
 def addressed(subjects: Sequence[str]) -> str:
-    """Return the subject of a frame's message that goes to several: a client's, and addresses."""
+    """Return the subject of a frame's message for several: a client's subject, and addresses."""
     return _BETWEEN.join(subjects)
 
 
 def addresses_of(subject: str) -> Sequence[str]:
-    """Return what the subject of a frame's message names; mostly that is the subject itself."""
+    """Return what the subject of a frame's message names; usually that is the subject itself."""
     return subject.split(_BETWEEN)
 
 
@@ -219,7 +219,7 @@ def names_a_queue(subject: str) -> bool:
 
 
 def moves_of(ext: Mapping[str, bytes]) -> int:
-    """Return how often a message was moved, as its `ext` says, which anybody may have written."""
+    """Return how often a message was moved, by its `ext`, which anybody may have written."""
     written = ext.get(MOVED_EXT, b"")
     return int.from_bytes(written) if len(written) <= MOVED_BYTES else 0
 

@@ -50,9 +50,9 @@ class NoWay(StrEnum):
 
 
 class NotRead(StrEnum):
-    """Why a source is not read although it could be: of those that apply, the first in this order.
+    """Why a source is deliberately not read: of those that apply, the first in this order.
 
-    Messages wait where they are meanwhile. A stop is another matter: there a loss waits until
+    Messages wait where they are meanwhile. A stop is different: there a loss waits until
     somebody accepts it. Spec: R6, K17, K20, K28, DMR-10.
     """
 
@@ -71,7 +71,7 @@ class NotRead(StrEnum):
 class DropReason(StrEnum):
     """Why messages of a source went nowhere, missed a target, or lost a header.
 
-    The ledger and the metrics count by these. A refused record is a dead letter as well, with its
+    The ledger and the metrics count by these. A refused record also becomes a dead letter, with its
     reason in capitals. Spec: DESIGN 4.4.
     """
 
@@ -104,7 +104,7 @@ class DropReason(StrEnum):
     STALE_EPOCH = "stale_epoch"
     """Direct messages that a former owner of the sender's lane wrote. Spec: K18."""
     TAKEOVER = "takeover"
-    """Direct messages that a former owner of the lane may have handed on: not read. Spec: K18."""
+    """Direct messages that a former owner of the lane may have passed on: not read. Spec: K18."""
     RETENTION = "retention"
     """Direct messages that were deleted before they could be read. Spec: K18."""
     UNWRITTEN = "unwritten"
@@ -136,8 +136,8 @@ DISCARDED_DIRECT = frozenset(
         DropReason.NOT_WRITABLE,
     }
 )
-"""Why direct messages that came to a node, or should have been read there, went nowhere; guaranteed
-ones are dropped for none but the first. Spec: DESIGN 6, K18."""
+"""Why direct messages that reached a node, or should have been read there, went nowhere; guaranteed
+ones are dropped only for the first of these. Spec: DESIGN 6, K18."""
 
 
 Why = Reason | FilterCause | NoWay | NotRead
@@ -175,7 +175,7 @@ SENTENCES: Mapping[Why, str] = {
     NoWay.NOT_LINKED: "no links lead there",
     NoWay.ONE_WAY: "link {source}-{target} leads the other way only",
 }
-"""The sentence for each, to be filled in by `sentence`."""
+"""The sentence for each, to be completed by `sentence`."""
 
 
 def sentence(
@@ -192,8 +192,8 @@ def sentence(
 
     Args:
         why: The word for it.
-        source: Where the message stops.
-        target: The neighbour to which it does not go on; empty if no link leads there.
+        source: The node where the message stops.
+        target: The neighbour to which it does not continue; empty if no link leads there.
         zone: The zone of the link between them.
         kind: The kind of that zone.
         detail: The control, condition or filter that refuses it.

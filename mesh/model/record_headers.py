@@ -20,8 +20,8 @@ BY_HEADER = "mesh-by"
 """Header of a record of `roles` that a node has written itself: its epoch."""
 
 LEASE_HEADER = "mesh-lease"
-"""Header of a record of `clients` that says nothing new of its subscription: the offset of the
-record that it repeats to renew a lease, or nothing where the node ends a lease that nobody has
+"""Header of a record of `clients` that says nothing new about its subscription: the offset of the
+record that it repeats to renew a lease, or empty if the node ends a lease that nobody has
 renewed."""
 
 _RESERVED_PREFIX = f"{MESH_HEADER}-"

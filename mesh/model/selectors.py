@@ -9,7 +9,7 @@ SUBJECT, HEADERS = "subject", "headers"
 """The two names that a condition may use."""
 
 CONDITION_CHARS_MAX = 1_000
-"""Longest condition: a person wrote it, and every message may ask it."""
+"""Longest condition: a person wrote it, and every message may be checked against it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Values that a worker writes about itself besides facts: its ledger, dead letters, what it heard.
+"""Values that a worker records about itself besides facts: ledger, dead letters, what it heard.
 
 Spec: K25, kafka.md 1.
 """
@@ -15,7 +15,7 @@ from mesh.model.frames import NONE_OFFSET, MessageClass
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """How much of what neighbours want a worker without lanes has heard. Spec: K16, K21."""
+    """How much of neighbours' interest a worker without lanes has heard. Spec: K16, K21."""
 
     in_force: Sequence[InForce] = ()
 
@@ -76,8 +76,8 @@ class Dropped:
 class Cut:
     """From `position` of a source on, routing knows `uuid`'s subscriptions up to an offset.
 
-    Or it goes by another topology: then `$change` stands for the uuid, and the topology's number
-    for the offset. Spec: K25, K28.
+    If it goes by another topology instead, `$change` stands for the uuid, and the topology's
+    number for the offset. Spec: K25, K28.
     """
 
     topic: str
@@ -104,7 +104,7 @@ class Ledger:
 
 
 class LossReason(StrEnum):
-    """Why a guaranteed message is lost to one target, and announced there. Spec: R12, R14."""
+    """Why a guaranteed message is lost for one target, and announced there. Spec: R12, R14."""
 
     QUARANTINED = "quarantined"
     UNREADABLE = "unreadable"

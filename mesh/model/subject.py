@@ -1,4 +1,4 @@
-"""Subjects and filters: what is a valid one, and the only `matches`.
+"""Subjects and filters: which ones are valid, and the only `matches`.
 
 Levels are separated by `/`. In a filter `*` stands for one whole level and `>`, at the end, for
 one or more. Spec: K7, K26, DESIGN 2.
@@ -58,7 +58,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def subject_fault(subject: str) -> str | None:
-    """Return why a text is no subject that a client may publish to, or None if it is one.
+    """Return why clients may not publish to a subject, or None if they may.
 
     Spec: K7.
     """
@@ -75,7 +75,7 @@ def subject_fault(subject: str) -> str | None:
 
 
 def filter_fault(filter_: str) -> str | None:
-    """Return why a text is no filter that a client may subscribe with, or None if it is one.
+    """Return why clients may not subscribe with a filter, or None if they may.
 
     Spec: K7, K13, DESIGN 2.
     """
@@ -99,7 +99,7 @@ def check_subject(subject: str) -> str:
     """Return the subject if a client may publish to it.
 
     Raises:
-        SubjectError: It is no valid subject; the text says why.
+        SubjectError: It is not a valid subject; the text says why.
     """
     if (fault := subject_fault(subject)) is not None:
         raise SubjectError(fault)
@@ -110,7 +110,7 @@ def check_filter(filter_: str) -> str:
     """Return the filter if a client may subscribe with it.
 
     Raises:
-        SubjectError: It is no valid filter; the text says why.
+        SubjectError: It is not a valid filter; the text says why.
     """
     if (fault := filter_fault(filter_)) is not None:
         raise SubjectError(fault)
@@ -118,7 +118,7 @@ def check_filter(filter_: str) -> str:
 
 
 def _address_fault(text: str, noun: str) -> str | None:
-    """Return what subjects and filters have in common to be wrong."""
+    """Return the fault that subjects and filters have in common, or None."""
     if not text:
         return f"{noun} is empty; write levels separated by '/'"
     if (found := _UNWANTED.search(text)) is not None:

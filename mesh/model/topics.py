@@ -1,4 +1,4 @@
-"""Names of Kafka topics, groups and transactional ids: made and taken apart here alone.
+"""Names of Kafka topics, groups and transactional ids: built and parsed only here.
 
 Spec: kafka.md 1, K15, K16.
 """
@@ -12,12 +12,12 @@ from mesh.model.frames import MessageClass
 
 
 class SourceName(NamedTuple):
-    """What the name of an ingress or outbox says.
+    """The parts of the name of an ingress or outbox.
 
     Attributes:
         owner: The node in whose Kafka cluster it is.
-        reader: Who reads it: of an ingress the owner itself.
-        message_class: Of everything in it.
+        reader: Its reader: for an ingress the owner itself.
+        message_class: The class of everything in it.
     """
 
     owner: str
@@ -36,7 +36,7 @@ class TopicNames:
     prefix: str = "mesh."
 
     def of_node(self, node: str) -> str:
-        """Begin of all names that are of the node."""
+        """Start of all names that belong to the node."""
         return f"{self.prefix}{node}."
 
     def ingress(self, node: str, message_class: MessageClass) -> str:
@@ -56,7 +56,7 @@ class TopicNames:
         return f"{self.prefix}{node}.control.log"
 
     def link(self, node: str, neighbour: str) -> str:
-        """Begin of the names of all that the node writes for one neighbour."""
+        """Start of the names of everything that the node writes for one neighbour."""
         return f"{self.prefix}{node}.to.{neighbour}"
 
     def to_control(self, node: str, neighbour: str) -> str:
@@ -84,7 +84,7 @@ class TopicNames:
         return f"{self.prefix}{node}.routes"
 
     def app(self, node: str, app: str) -> str:
-        """What an application of the node is told."""
+        """What an application of the node receives."""
         return f"{self.prefix}{node}.app.{app}"
 
     def endpoint(self, node: str, endpoint: str) -> str:
@@ -128,7 +128,7 @@ class TopicNames:
         return f"{self.prefix}audit"
 
     def change_transactions(self) -> str:
-        """Transactional id that all who change the topology share."""
+        """Transactional id shared by all who change the topology."""
         return f"{self.prefix}config.change"
 
     def audit(self, table: str) -> str:
@@ -159,10 +159,10 @@ class TopicNames:
         """Transactional id of that writer while the usual one is held. Spec: K16."""
         return f"{self.prefix}{node}.control.spare"
 
-    # -- names taken apart ----------------------------------------------------------------
+    # -- parsing names --------------------------------------------------------------------
 
     def source_of(self, topic: str) -> SourceName | None:
-        """Return what the name of an ingress or outbox says; None for any other topic."""
+        """Parse the name of an ingress or outbox; return None for any other topic."""
         match topic.removeprefix(self.prefix).split("."):
             case [node, "in", letter] if letter in _BY_LETTER:
                 return SourceName(node, node, _BY_LETTER[letter])
@@ -171,33 +171,33 @@ class TopicNames:
         return None
 
     def class_of(self, topic: str) -> MessageClass | None:
-        """Return the class of what an ingress or outbox holds; None for any other topic."""
+        """Return the class of an ingress or outbox; None for any other topic."""
         found = self.source_of(topic)
         return None if found is None else found.message_class
 
     def endpoint_of(self, node: str, topic: str) -> str:
-        """Return to which endpoint of a node a topic delivers; nothing for any other topic."""
+        """Return the endpoint of a node to which a topic delivers; empty for any other topic."""
         return _behind(self.endpoint(node, ""), topic)
 
     def queue_of_letters(self, node: str, topic: str) -> str:
-        """Return what queue of a node the dead letters in a topic are of; nothing for another."""
+        """Return the queue of a node whose dead letters a topic has; empty for any other."""
         queue = topic.removesuffix(".dlq")
         return "" if queue == topic else self.endpoint_of(node, queue)
 
     def app_of(self, node: str, topic: str) -> str:
-        """Return which application of a node a topic is for; nothing for any other topic."""
+        """Return the application of a node that a topic is for; empty for any other topic."""
         return _behind(self.app(node, ""), topic)
 
     def is_endpoint(self, topic: str) -> bool:
-        """Return whether a topic delivers to an endpoint, of whatever node."""
+        """Return whether a topic delivers to an endpoint, of any node."""
         return topic.removeprefix(self.prefix).split(".")[1:2] == ["ep"]
 
 
 def shared_begin(topic: str) -> str:
-    """Return how all names begin that are for one neighbour, for endpoints, or for the node itself.
+    """Return the common prefix of all names for one neighbour, for endpoints, or for the node.
 
     Args:
-        topic: Of a node, of whatever mesh.
+        topic: A topic of any node, in any mesh.
     """
     node, to, rest = topic.partition(".to.")
     if to:
@@ -215,6 +215,6 @@ _BY_LETTER = {one.letter: one for one in MessageClass}
 
 
 def _behind(begin: str, topic: str) -> str:
-    """Return the one word behind the begin of a name, or nothing."""
+    """Return the single word after a name's prefix, or an empty text."""
     word = topic.removeprefix(begin)
     return "" if word == topic or "." in word else word

@@ -35,20 +35,20 @@ _Cluster = TypeVar("_Cluster")
 
 
 class ZoneForm(StrEnum):
-    """How people say which links a zone has."""
+    """How people specify a zone's links."""
 
     NODES = "nodes"
-    """By its nodes alone: each is linked with each."""
+    """By its nodes alone: each is linked to every other."""
     LINKS = "links"
-    """By its links alone, as they are listed."""
+    """By a list of its links alone."""
     EITHER = "either"
     """By its nodes or by its links."""
     ENDS = "ends"
-    """By where its one link leads from and to; that never changes."""
+    """By the two ends of its one link, which never change."""
 
 
 class ZoneKind(StrEnum):
-    """What the links of a zone do; the rules stand in `mesh.core.forwarding`."""
+    """What the links of a zone do; the rules are in `mesh.core.forwarding`."""
 
     CLUSTER = "cluster"
     ONE_HOP = "one-hop"
@@ -58,7 +58,7 @@ class ZoneKind(StrEnum):
 
     @property
     def form(self) -> ZoneForm:
-        """How people say which links such a zone has."""
+        """How people specify the links of such a zone."""
         match self:
             case ZoneKind.CLUSTER:
                 return ZoneForm.NODES
@@ -73,7 +73,7 @@ class ZoneKind(StrEnum):
 
     @property
     def takes_links(self) -> bool:
-        """Whether single links can be put into such a zone, and taken out."""
+        """Whether single links can be added to such a zone, and removed."""
         return self.form in (ZoneForm.LINKS, ZoneForm.EITHER)
 
 
@@ -122,7 +122,7 @@ class DeclaredKafka:
 
     Attributes:
         name: Its name in the file; its identity is the `cluster.id` its brokers report.
-        options: librdkafka options, references to secrets unresolved; never printed.
+        options: librdkafka options, with references to secrets unresolved; never printed.
         brokers: How many brokers to start when it is embedded.
     """
 
@@ -132,7 +132,7 @@ class DeclaredKafka:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the mesh starts it itself, because nobody says where it is."""
+        """Whether the mesh itself starts it, because no address is given."""
         return "bootstrap.servers" not in self.options
 
 
@@ -146,7 +146,7 @@ class Node:
         realm: Locality group of the tree layer, or None.
         lanes: Units of ownership among its workers, fixed when it is created. Spec: K14.
         partitions: Of each of its data topics; a multiple of `lanes`. Spec: K2.
-        is_member: Whether the topology has it; else it has left, or is to come with a change.
+        is_member: Whether the topology has it; else it has left, or a change will add it.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Node:
 
     @property
     def lane_partitions(self) -> int:
-        """Partitions of what lanes tell of themselves: two of each, one for who writes beside it.
+        """Partitions for the lanes' own records: two per lane, one for what is written beside it.
 
         Spec: K2, K20.
         """
@@ -174,9 +174,9 @@ class Zone:
         kind: What its links do.
         nodes: Members, sorted; a zone may be empty.
         links: Its links, sorted.
-        title: Title that people read; two zones may share one.
-        exclusive: Whether its members may be in no other zone, joins apart. Spec: UM-8.
-        join: What it is if it is a join; else None.
+        title: Title shown to people; two zones may share one.
+        exclusive: Whether its members may be in no other zone, apart from joins. Spec: UM-8.
+        join: The join, if the zone is one; else None.
         direct_only: Whether guaranteed messages cross none of its links. Spec: DMR-11.
     """
 
@@ -237,7 +237,7 @@ class Zone:
 
     @classmethod
     def of_join(cls, join: Join, *, title: str = "") -> Zone:
-        """Return the zone that a join is."""
+        """Return the zone that represents a join."""
         link = Link.between(join.zone, join.source, join.target)
         return cls(
             name=join.zone,
@@ -252,7 +252,7 @@ class Zone:
 class WhenFull(StrEnum):
     """What a node does when a limit is reached: see docs/operations.md.
 
-    Dead letters are for endpoints alone: what waits for a neighbour is never given up.
+    Dead letters are only for endpoints: what waits for a neighbour is never given up.
     """
 
     REJECT = "reject"
@@ -262,7 +262,7 @@ class WhenFull(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLimit:
-    """What a link may carry and hold, in each direction; None is no limit.
+    """What a link may carry and hold, in each direction; None means no limit.
 
     Attributes:
         bytes_per_s: Bytes of frames per second.
@@ -292,8 +292,8 @@ class RolePings:
     """When a link counts as down for roles on trees. Spec: tree_layer 12, K32.
 
     Attributes:
-        every_s: How often each end tries it, in seconds.
-        missed_max: One that was silent for so many of these times is down.
+        every_s: How often each end pings, in seconds.
+        missed_max: A link that was silent for this many pings is down.
     """
 
     every_s: float = 1.0
@@ -306,15 +306,15 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointLimit:
-    """What a guaranteed endpoint may hold that its slowest group has not read; None is no limit.
+    """What a guaranteed endpoint may hold unread by its slowest group; None means no limit.
 
     Attributes:
-        endpoint: Its name, whatever its case, or `*`.
-        node: Where it is, or `*`.
+        endpoint: Its name, in any case, or `*`.
+        node: Its node, or `*`.
         size: Bytes of keys and values.
         age_s: How long the oldest may wait, in seconds.
         when_full: What happens beyond that.
-        is_exact: Whether exactly what is older goes; else as much as makes room for a while.
+        is_exact: Whether only what is older goes; else as much as makes room for a while.
     """
 
     endpoint: str
@@ -341,24 +341,24 @@ class Topology:
     """One mesh: what its file says, checked for form but not yet judged.
 
     Attributes:
-        name: Of the mesh.
+        name: Name of the mesh.
         kafka: Kafka clusters by name.
         nodes: Nodes by name.
         zones: Zones by name.
         prefix: Start of every topic name. Spec: kafka.md 1.
         max_message_bytes: Largest message with key and headers, uncompressed. Spec: K6.
         audit_kafka: Kafka cluster that the auditor writes to; empty only without any.
-        audit_canary: Whether the auditor sends small messages that tell how long ways take.
-        audit_copies: Whether it looks for copies that nobody behind a link asks for.
+        audit_canary: Whether the auditor sends small messages that measure how long ways take.
+        audit_copies: Whether it looks for copies that nobody behind a link wants.
         keep_s: How long records stay after their reader passed them, in seconds. Spec: K5.
-        limits: Of links, by their two ends.
-        endpoint_limits: Of endpoints; for each the one that names it most exactly is good.
-        quarantine_after: How often a target refuses a record alone, for what it is, before that
-            is put aside. Spec: R12.
+        limits: Limits of links, by their two ends.
+        endpoint_limits: Limits of endpoints; for each the most specific one applies.
+        quarantine_after: How often a target refuses a record alone, for its content, before that
+            is quarantined. Spec: R12.
         interest: Controls at nodes, sorted. Spec: EMS-11, UM-1.
         selectors: Conditions on directions of links, in the order of the file. Spec: EMS-14.
         covering: Whether a node offers no filter that another one it offers covers.
-        queues: What is declared of queues, by name; others are what their subscriptions say.
+        queues: Declarations of queues, by name; others are as their subscriptions say.
         allows_drills: Whether faults may be planted for the auditor to find.
         role_pings: When a link counts as down for roles on trees.
         links: Every link, sorted by zone and ends. Two joins between the same nodes in opposite
@@ -366,7 +366,7 @@ class Topology:
         joins: By source and target.
         conditions: The selectors by source and target.
         waiting_limits: Limits of endpoints, with the ages of queues (see `maxAge`), by name as
-            `fold` gives it and node; of several the first one listed.
+            folded by `fold`, and node; of several the first one listed.
     """
 
     name: str
@@ -434,9 +434,9 @@ class Topology:
         return kafka[self.nodes[node].kafka]
 
     def unsaid_policy(self, node: str) -> QueuePolicy:
-        """Return the policy of a queue of a node of which nothing is said. Spec: DESIGN 6, UM-7.
+        """Return the policy of a node's queue for which none is given. Spec: DESIGN 6, UM-7.
 
-        In an exclusive zone queues are not forwarded unless somebody asks for it.
+        In an exclusive zone queues are not forwarded unless that is requested.
         """
         is_exclusive = any(z.exclusive and node in z.nodes for z in self.zones.values())
         return QueuePolicy.LOCAL if is_exclusive else QueuePolicy.EVERY
@@ -446,9 +446,9 @@ class Topology:
         return sorted({link.other(node): None for link in self.links_of(node)})
 
     def endpoint_limit(self, node: str, endpoint: str) -> EndpointLimit | None:
-        """Return the limit of an endpoint: the endpoint's own name counts more than the node's."""
+        """Return the limit of an endpoint: one for its own name precedes the node's."""
         if not self.waiting_limits:
-            return None  # asked for every delivery
+            return None  # called for every delivery
         name = fold(endpoint)
         for key in ((name, node), (name, ANY), (ANY, node), (ANY, ANY)):
             if (limit := self.waiting_limits.get(key)) is not None:
@@ -473,7 +473,7 @@ class Topology:
 
 
 def _is_second(join: Join, joins: Mapping[tuple[str, str], Join]) -> bool:
-    """Return whether a join is the other direction of a link that has its name already."""
+    """Return whether a join is the other direction of a link that is already named."""
     back = joins.get((join.target, join.source))
     return back is not None and back.zone < join.zone
 

@@ -1,4 +1,4 @@
-"""What the tree layer calls things: trees, roles, instances, extents, colours, fresh ids."""
+"""The vocabulary of the tree layer: trees, roles, instances, extents, colours, fresh ids."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NO_INSTANCE = InstanceId(0)
 NO_MESSAGE = MessageId(0)
 
 TREES = UUID("8a4fd9a2-6f3c-5d0b-9f57-1c1d6f2b7e30")
-"""The name space in which the name of a tree stands for its UUID."""
+"""The name space that maps the name of a tree to its UUID."""
 
 NAME_BYTES_MAX = 200
-"""Of a role or the name of a tree, in UTF-8: a record's key holds both."""
+"""Limit for a role or the name of a tree, in UTF-8: a record's key holds both."""
 
 ID_BITS = 64
 _CLOCK_SHIFT = 96
@@ -38,7 +38,7 @@ class Extent(StrEnum):
     NODE = "node"
 
     def covers(self, other: Extent) -> bool:
-        """Return whether what reaches so far reaches as far as another."""
+        """Return whether this extent reaches at least as far as another."""
         return self in (Extent.CLOUD, other) or other is Extent.NODE
 
 
@@ -46,15 +46,15 @@ class Colour(NamedTuple):
     """The label of the connected part of the mesh; the later one wins. Spec: tree_layer 7.1.
 
     Attributes:
-        clock: Lamport clock of the node that made it.
-        id: Fresh, so that two made at one clock differ.
+        clock: Lamport clock of the node that created it.
+        id: Fresh, so that two created at the same clock differ.
     """
 
     clock: int
     id: int
 
     def __str__(self) -> str:
-        """Return its label: the clock, and what tells two apart that were made at one clock."""
+        """Return its label: the clock, and what distinguishes two created at the same clock."""
         return f"{self.clock}-{self.id:032x}"
 
     @classmethod
@@ -62,7 +62,7 @@ class Colour(NamedTuple):
         """Return the colour of a label.
 
         Raises:
-            ValueError: It is not one, or not written as one.
+            ValueError: It is not one, or not in the canonical form.
         """
         clock, _, id_ = text.partition("-")
         found = cls(int(clock), int(id_, 16))
@@ -96,7 +96,7 @@ class Ids:
         return MessageId(self.incarnation << ID_BITS | self.used)
 
     def instance(self, clock: int) -> InstanceId:
-        """Return an id above all that were made with a lower clock. Spec: tree_layer 5.4."""
+        """Return an id above all that were created with a lower clock. Spec: tree_layer 5.4."""
         self.used += 1
         count = self.used & (1 << _COUNT_BITS) - 1
         return InstanceId(clock << _CLOCK_SHIFT | self.incarnation << _COUNT_BITS | count)
