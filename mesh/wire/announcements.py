@@ -1,6 +1,6 @@
 """How a loss is announced: in a frame without messages, and in an endpoint by one header.
 
-A record of an endpoint that announces one has neither key nor value, and no other header.
+A record of an endpoint that announces a loss has neither key nor value, and no other header.
 Spec: K10, DESIGN 6.
 """
 
@@ -16,7 +16,7 @@ from mesh.model.losses import Loss
 from mesh.model.record_headers import GAP_HEADER, Headers
 
 _TOPIC, _REASON, _OPEN = "gap.topic", "gap.reason", "gap.open"
-"""Entries of `ext`: the topic's name, why, and whether nobody knows where the range ends."""
+"""Entries of `ext`: the topic's name, the reason, and whether the end of the range is unknown."""
 
 
 def announcement_ext(topic: str, reason: str, *, is_open: bool = False) -> Mapping[str, bytes]:
@@ -24,8 +24,8 @@ def announcement_ext(topic: str, reason: str, *, is_open: bool = False) -> Mappi
 
     Args:
         topic: Name of the topic in which messages were lost.
-        reason: Why.
-        is_open: Whether nobody knows where the range ends.
+        reason: The reason.
+        is_open: Whether the end of the range is unknown.
     """
     told = {_TOPIC: topic.encode(), _REASON: reason.encode()}
     return {**told, _OPEN: b""} if is_open else told
@@ -35,9 +35,9 @@ def loss_of(origin: Origin, ext: Mapping[str, bytes], path: Sequence[str]) -> Lo
     """Return the loss that a frame announces.
 
     Args:
-        origin: Whose source, and the range that is lost.
+        origin: The source, and the lost range.
         ext: See `announcement_ext`.
-        path: Nodes that handed the announcement on.
+        path: Nodes that passed the announcement on.
     """
     return Loss(
         node=origin.node,
@@ -63,7 +63,7 @@ def is_announcement(headers: Headers) -> bool:
 
 
 def decode_announcement(headers: Headers) -> Loss:
-    """Return what a record announces as lost; what a newer version says besides is left out.
+    """Parse the loss that a record announces; what a newer version adds is left out.
 
     Raises:
         DecodeError: It lacks what this version knows of a loss.
@@ -77,10 +77,10 @@ def decode_announcement(headers: Headers) -> Loss:
 
 
 def _checked(loss: Loss) -> Loss:
-    """Refuse a loss that whoever counts with it would stumble over: a stranger may have written it.
+    """Refuse a loss that readers would stumble over: a stranger may have written it.
 
     Raises:
-        TypeError: A number is none, or a text.
+        TypeError: A number or a text is of another type.
     """
     texts = (loss.node, loss.topic, loss.topic_id, loss.reason, *loss.path)
     last = loss.first if loss.last is None else loss.last

@@ -72,12 +72,12 @@ def each_block(buffer: bytes, position: int, least: int, step: Step) -> int:
 
     Args:
         buffer: What is read.
-        position: Where the first block's count stands.
+        position: The position of the first block's count.
         least: Fewest bytes that one item can have, to refuse absurd counts.
         step: Reads the items of one block.
 
     Raises:
-        DecodeError: A count or a size does not fit, or the items are not as long as said.
+        DecodeError: A count or a size does not fit, or the items are not as long as stated.
     """
     while True:
         count, start = read_zigzag(buffer, position)
@@ -112,10 +112,10 @@ def read_texts(buffer: bytes, position: int) -> tuple[list[str], int]:
 
 
 def skip_texts(buffer: bytes, position: int) -> int:
-    """Return the position after an array of strings; a block that names its size is jumped over.
+    """Return the position after an array of strings; skip blocks that state their size.
 
     Raises:
-        DecodeError: As for `each_block`; what stands inside a sized block is not looked at.
+        DecodeError: As for `each_block`; the contents of a sized block are not checked.
     """
     while True:
         count, start = read_zigzag(buffer, position)
@@ -155,7 +155,7 @@ def encode_text(text: str) -> bytes:
     """Return an Avro string.
 
     Raises:
-        LocalProtocolError: It holds a lone surrogate and so is not Unicode.
+        LocalProtocolError: It contains a lone surrogate and so is not Unicode.
     """
     try:
         raw = text.encode()
@@ -165,7 +165,7 @@ def encode_text(text: str) -> bytes:
 
 
 def encode_name(name: str) -> bytes:
-    """Return an Avro string that comes again and again: of a node, a zone, a header.
+    """Return an Avro string that recurs often: the name of a node, a zone, a header.
 
     Raises:
         LocalProtocolError: As for `encode_text`.

@@ -82,8 +82,9 @@ class Learned(NamedTuple):
 
 
 EPOCH_END = 1 << 31
-"""No node gets so far: no node wrote a record with such an epoch. A leader takes one above the
-highest that it reads, so there has to be a next one; sessions of tree links have no room above."""
+"""No node's epoch gets this high: a record with such an epoch is not a node's. A leader takes one
+above the highest that it reads, so there has to be a next one; sessions of tree links have no room
+above."""
 
 
 class Config(NamedTuple):
@@ -265,7 +266,7 @@ def _queues_of(ext: Mapping[str, bytes]) -> Sequence[QueueDemand]:
 
 
 def _demand(queue: object, node: object, *numbers: object) -> QueueDemand:
-    """Return a demand, which goes on with the heartbeats of who hears it: it must fit in there."""
+    """Return a demand that fits into the heartbeats of those that pass it on."""
     names = str(queue), str(node)
     for name in names:
         if fault := name_fault(name):
@@ -440,8 +441,8 @@ _CONFIG = RecordCodec[Config](
 )
 
 encode_identity, decode_identity = _IDENTITY.encode, _IDENTITY.decode
-# Entries by the hundred thousand say one of a few things; those of addresses differ each time, and
-# would only fill a larger memory.
+# Hundreds of thousands of entries share a few values; those of addresses all differ, and would
+# only fill a larger memory.
 encode_advert = lru_cache(maxsize=256)(_ADVERT.encode)
 decode_advert = lru_cache(maxsize=256)(_ADVERT.decode)
 encode_mark, decode_mark = _MARK.encode, _MARK.decode

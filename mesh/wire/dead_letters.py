@@ -21,7 +21,7 @@ def dead_letter_record(
 
     Args:
         dead_letter: What it says; the sizes are filled in here.
-        key: Of the record that is refused; cut to what is kept, as the following.
+        key: Of the refused record; cut to what is kept, like the following.
         value: Likewise.
         headers: Likewise.
     """

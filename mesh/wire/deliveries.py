@@ -1,6 +1,6 @@
 """The header `mesh` of a delivered record: identity, path, class. Spec: K8, K9.
 
-All of it but the offset is the same for a whole frame, so it is made once and the offset added
+Everything but the offset is the same for a whole frame, so it is built once and the offset added
 per message.
 """
 
@@ -32,7 +32,7 @@ def delivery_prefix(
         generation: Of that partition.
 
     Raises:
-        LocalProtocolError: The path is empty, or the topic id has not 16 bytes.
+        LocalProtocolError: The path is empty, or the topic id does not have 16 bytes.
 
     Spec: K8, K9.
     """
@@ -54,7 +54,7 @@ def delivery_prefix(
 
 
 def delivery_header(prefix: bytes, offset: int, ext: bytes = NO_EXT) -> bytes:
-    """Return the header of one message: what `delivery_prefix` gave, its offset and `ext`."""
+    """Return the header of one message: the result of `delivery_prefix`, its offset and `ext`."""
     return b"".join((prefix, zigzag(offset), ext))
 
 
@@ -132,10 +132,10 @@ def decode_delivery(data: bytes) -> Delivery:
 
 
 def delivery_of(headers: Sequence[tuple[str, bytes | None]]) -> Delivery:
-    """Return what the headers of a record in an endpoint's topic say, whoever wrote it.
+    """Return the delivery in the headers of an endpoint's record, whoever wrote it.
 
     Raises:
-        DecodeError: The mesh did not write them, or a version of it that is not known here.
+        DecodeError: The mesh did not write them, or an unknown version of it did.
     """
     if [name for name, _ in headers[-2:]] != [SUBJECT_HEADER, MESH_HEADER]:
         raise DecodeError("the mesh did not write it")

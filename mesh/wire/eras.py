@@ -1,7 +1,7 @@
-"""By which topology a source worked: an array of (domain, number) in a frame's key. Spec: K10.
+"""The topologies of a source: an array of (domain, number) in a frame's key. Spec: K10.
 
-Nearly every frame has one entry, so that is read without a loop; the bytes of one era come again
-in millions of frames, so they are made and understood once.
+Nearly every frame has one entry, so that is read without a loop; the bytes of one era recur in
+millions of frames, so they are encoded and decoded once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def encode_eras(eras: tuple[Era, ...]) -> bytes:
     """Return the bytes of a frame's eras.
 
     Raises:
-        LocalProtocolError: A domain has not 8 bytes, or a number more than 64 bits.
+        LocalProtocolError: A domain does not have 8 bytes, or a number has more than 64 bits.
     """
     if not eras:
         return _END
@@ -42,7 +42,7 @@ def decode_eras(data: bytes) -> tuple[Era, ...]:
     """Return the eras of a frame from their bytes, one per domain.
 
     Raises:
-        DecodeError: The bytes are no such array, or a domain stands there twice.
+        DecodeError: The bytes are no such array, or contain a domain twice.
     """
     eras: list[Era] = []
 

@@ -1,7 +1,7 @@
 """Frames as bytes: everything that a lane, a client or a test needs, in one place. Spec: K10.
 
-The key is made and read in `mesh.wire.header`, the value in `mesh.wire.messages`; here they
-meet for those who want whole messages.
+`mesh.wire.header` writes and reads the key, `mesh.wire.messages` the value; here they are combined
+for callers that want whole messages.
 """
 
 from __future__ import annotations

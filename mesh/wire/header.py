@@ -36,7 +36,7 @@ from mesh.wire.varint import read_zigzag, zigzag
 from schemas import VERSION
 
 MAGIC = b"\xf7M"
-"""Begins the key of every frame; what lacks it is no frame. Spec: K10."""
+"""Start of the key of every frame; anything else is not a frame. Spec: K10."""
 
 _INT_MAX = (1 << 31) - 1
 _INT_MIN = -(1 << 31)
@@ -58,12 +58,12 @@ class Peeked:
         node: Name of the origin node.
         source: Its ingress partition.
         generation: Of that partition.
-        first, last: Stretch of its offsets.
+        first, last: Range of its offsets.
         count: Messages in the value.
         flags: For example repair.
-        origin_start: Where the bytes begin that travel untouched.
-        eras_start: Where the eras lie, up to the subject table.
-        table_start, table_end: Where the subject table lies.
+        origin_start: Where the bytes that travel untouched begin.
+        eras_start: Where the eras are, up to the subject table.
+        table_start, table_end: Where the subject table is.
     """
 
     key: bytes
@@ -83,7 +83,7 @@ class Peeked:
 
     @property
     def tail(self) -> bytes:
-        """Return what a relay hands on untouched: origin part, flags, ext."""
+        """Return what a relay passes on untouched: origin part, flags, ext."""
         return self.key[self.origin_start :]
 
     @property
@@ -133,10 +133,10 @@ def key_tail(
 
 
 def relay_key(hop: Hop, tail: bytes, kind: FrameKind = FrameKind.DATA) -> bytes:
-    """Return the key of a frame that is handed on: a new hop before the untouched tail.
+    """Return the key of a frame that is passed on: a new hop before the untouched tail.
 
     Args:
-        hop: What the receiver of this link is to read.
+        hop: What the receiver of this link will read.
         tail: `Peeked.tail` of the frame as it arrived.
         kind: `Peeked.kind`; only gap frames need to say it.
 

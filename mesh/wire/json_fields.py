@@ -1,4 +1,4 @@
-"""One JSON object that a stranger wrote, taken apart key by key; one line says what is wrong."""
+"""A stranger's JSON object, parsed key by key; one line says what is wrong."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DIGITS = re.compile("[0-9a-fA-F]{1,32}")
 
 
 class JsonFields:
-    """The keys of an object that nobody has taken yet.
+    """The keys of an object that have not been taken yet.
 
     Args:
-        data: The bytes of the record, or what was read of them and stands within another object.
+        data: The bytes of the record, or a parsed object from within another object.
 
     Raises:
         DecodeError: They are no JSON object. Every method raises it too, for a value that its key
@@ -37,7 +37,7 @@ class JsonFields:
         self._left: dict[str, object] = found
 
     def has(self, key: str) -> bool:
-        """Return whether nobody has taken this key yet."""
+        """Return whether a key is present and has not been taken yet."""
         return key in self._left
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -50,7 +50,7 @@ class JsonFields:
         return value
 
     def label(self, key: str, default: str | None = None) -> str:
-        """Take a text that others say back: of 200 bytes at most, so that their records hold it."""
+        """Take a text that others repeat: at most 200 bytes, so that their records can hold it."""
         value = self.text(key, default)
         if (size := len(value.encode("utf-8", "surrogatepass"))) > LABEL_BYTES_MAX:
             raise DecodeError(f"{key} has {size} bytes; at most {LABEL_BYTES_MAX} are allowed")
@@ -68,7 +68,7 @@ class JsonFields:
         value = self._left.pop(key, None)
         if value is None:
             return default_ms
-        # As it is: a whole number may be larger than any float.
+        # As given: a whole number may be larger than any float.
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _DAY_S:
             raise DecodeError(f"{key} must be seconds above 0, at most a day, not {shown(value)}")
         return max(1, int(value * 1000))
@@ -96,7 +96,7 @@ class JsonFields:
         return kind(str(value))
 
     def hexadecimal(self, key: str, default: int | None = None) -> int:
-        """Take a number of 128 bits as it is shown: 32 hexadecimal digits at most."""
+        """Take a number of 128 bits as it is shown: at most 32 hexadecimal digits."""
         text = self._left.pop(key, None)
         if text is None and default is not None:
             return default
@@ -107,7 +107,7 @@ class JsonFields:
         return int(text, 16)
 
     def content(self, key: str) -> bytes | None:
-        """Take bytes: a text, or base64 under the key with 64 behind it; None if neither."""
+        """Take bytes: a text, or base64 under the key followed by 64; None if there is neither."""
         text, coded = self._left.pop(key, None), self._left.pop(f"{key}64", None)
         if text is None and coded is None:
             return None
@@ -144,7 +144,7 @@ class JsonFields:
         return listed
 
     def end(self, known: Iterable[str]) -> None:
-        """Refuse what was not taken: a slip of the pen would be passed over in silence."""
+        """Refuse keys that were not taken: otherwise a typing error would go unnoticed."""
         for key in self._left:
             raise DecodeError(f"{shown(key)} is no key here; there are {', '.join(known)}")
 
@@ -154,7 +154,7 @@ _DAY_S = 86_400
 
 def _read(data: bytes) -> object:
     try:
-        # As text: what is left to the parser may be UTF-16 by its looks.
+        # Parse as text: the parser itself might take it for UTF-16 by its looks.
         return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_each_once)
     except UnicodeDecodeError as error:
         raise DecodeError(f"the value is no UTF-8 text: {error.reason}; write JSON") from error
@@ -166,7 +166,7 @@ def _read(data: bytes) -> object:
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of these keys: of one that is there twice the first would be lost."""
+    """Return an object of these keys; refuse a repeated one, whose first value would be lost."""
     found: dict[str, object] = {}
     for name, value in pairs:
         if name in found:
@@ -176,7 +176,7 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def shown(value: object) -> str:
-    """Return a value as one short line; JSON that could just be read may be too deep to write."""
+    """Return a value as one short line; JSON that was just readable may be too deep to write."""
     try:
         return json.dumps(value, default=str)[:_SHOWN_MAX]
     except RecursionError:

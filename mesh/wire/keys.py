@@ -1,7 +1,7 @@
 """Record keys as bytes and back: what compaction keeps apart. Spec: kafka.md 1, K12, K13.
 
-Words are joined by one space. Names of nodes, zones, topics and endpoints hold none; a filter
-may, so it stands last.
+Words are separated by one space. Names of nodes, zones, topics and endpoints have none; a filter
+may, so it comes last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mesh.model.frames import MessageClass
 
 @dataclass(frozen=True, slots=True)
 class IdentityKey:
-    """Who writes this control topic."""
+    """The writer of this control topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class PauseKey:
     """An operator's record on `mesh.config`: a node reads nothing of a neighbour's messages.
 
     Attributes:
-        node, neighbour: Who reads, and whose outbox.
+        node, neighbour: The reader, and the owner of the outbox.
         partition: Of the outbox; None for all.
     """
 
@@ -263,7 +263,7 @@ def subject_pause_key(key: SubjectPauseKey) -> bytes:
 
 
 def links_key(uuid: str) -> bytes:
-    """Return the key on `.control` of what a node says of its links. Spec: K27."""
+    """Return the key on `.control` of a node's record of its links. Spec: K27."""
     return f"links {uuid}".encode()
 
 
@@ -283,11 +283,12 @@ def standby_key(worker: str) -> bytes:
 
 
 def parse_key(key: bytes, kinds: tuple[type[K], ...]) -> K:
-    """Return what a key of one kind of control topic speaks of.
+    """Parse a key of one kind of control topic.
 
     Args:
-        key: As it stands in the topic.
-        kinds: What may stand there: `NODE_KEYS`, `NEIGHBOUR_KEYS`, `LEARNED_KEYS`, `OPERATOR_KEYS`.
+        key: The key in the topic.
+        kinds: What is allowed there: `NODE_KEYS`, `NEIGHBOUR_KEYS`, `LEARNED_KEYS`,
+            `OPERATOR_KEYS`.
 
     Raises:
         DecodeError: It does not belong there.
@@ -298,7 +299,7 @@ def parse_key(key: bytes, kinds: tuple[type[K], ...]) -> K:
 
 
 def parse_control_key(key: bytes) -> ControlKey:
-    """Return what a key of some control topic speaks of.
+    """Parse a key of any control topic.
 
     Raises:
         DecodeError: It is not a known key.
@@ -372,9 +373,9 @@ def _parse(kind: str, rest: str | None = None) -> ControlKey:
 
 @lru_cache(maxsize=4_096)
 def _scope(text: str) -> Scope:
-    """Return a scope; entries by the hundred thousand have the same few."""
+    """Return a scope; hundreds of thousands of entries share the same few."""
     scope = Scope.parse(text)
-    # A scope that is written back differently would be two keys for one thing.
+    # A scope that would be written back differently would give one thing two keys.
     if str(scope) != text or " " in text:
         raise ValueError(text)
     return scope
@@ -404,7 +405,7 @@ def subscription_key(endpoint: str, filter_: str) -> bytes:
     """Return the key of a subscription on `clients`.
 
     Raises:
-        LocalProtocolError: The endpoint is empty or holds a space, or the filter is empty.
+        LocalProtocolError: The endpoint is empty or contains a space, or the filter is empty.
 
     Spec: K13.
     """
@@ -414,7 +415,7 @@ def subscription_key(endpoint: str, filter_: str) -> bytes:
 
 
 def parse_subscription_key(key: bytes) -> tuple[str, str]:
-    """Return endpoint and filter of a key on `clients`; the filter is all after the first space.
+    """Return endpoint and filter of a key on `clients`; the filter follows the first space.
 
     Raises:
         DecodeError: Not UTF-8, or one of the two is missing.
@@ -431,7 +432,7 @@ def parse_subscription_key(key: bytes) -> tuple[str, str]:
 
 
 def fact_key(key: FactKey) -> bytes:
-    """Return the bytes of the key under which a lane keeps a fact. Spec: K12."""
+    """Return the bytes of the key under which a lane records a fact. Spec: K12."""
     if len(key) != 5:  # a source is named by its topic id, and only there
         return " ".join(map(str, key)).encode()
     word, topic, partition, topic_id, source_partition = key

@@ -1,4 +1,4 @@
-"""Bytes of what nodes say of their links. Spec: K27."""
+"""Bytes of nodes' records of their links. Spec: K27."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The value of a frame: messages in source order. The hot path of the codec. Spec: K10.
 
-A message is three small numbers, which are its place in the frame, and a tail, which is the
+A message is three small numbers, which are its position in the frame, and a tail, which is the
 same in every frame: see `mesh.wire.tails`.
 """
 
@@ -98,11 +98,11 @@ def assemble_columns(
 def scan_value(value: bytes, origin: Origin | None = None) -> tuple[int, list[Scanned]]:
     """Return the base time stamp and where each message lies, without reading tails.
 
-    Header names inside tails are not decoded; what is wrong there shows when a tail is read.
+    Header names inside tails are not decoded; faults there show when a tail is read.
 
     Args:
         value: The frame's value.
-        origin: From the frame's key; without it nothing is held against the key.
+        origin: From the frame's key; without it nothing is checked against the key.
 
     Raises:
         DecodeError: The bytes are not a frame's value, or contradict the frame's key.

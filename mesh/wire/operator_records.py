@@ -1,6 +1,6 @@
-"""What operators want of a node, as the records on `mesh.config` of its Kafka cluster say it.
+"""What operators want of a node, by the records on `mesh.config` of its Kafka cluster.
 
-Nodes, their clients and whoever looks at a mesh keep it in the same way.
+Nodes, their clients and those who watch a mesh keep it in the same way.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class RecordsOfOperators:
     def take_operator_record(
         self, key: PauseKey | DisableKey | SubjectPauseKey, value: bytes | None
     ) -> None:
-        """Take a record about the node; without a value it wants this no longer.
+        """Apply a record about the node; one without a value ends what it wants.
 
-        What stood under the key ends in any case: compaction takes it away, and who reads later
-        finds only what was written last.
+        The former value of the key ends in any case: compaction removes it, and later readers find
+        only the last record.
 
         Raises:
-            ProtocolError: The value cannot be read, or the filter is not valid.
+            ProtocolError: The value is unreadable, or the filter is not valid.
         """
         match key:
             case PauseKey():

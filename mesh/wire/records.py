@@ -1,7 +1,7 @@
 """Whole records by fastavro, for everything that is not on the hot path.
 
-The wire's rules live here once: the major version leads, an unknown one is named and refused,
-and nothing may follow the record. Spec: K10, schemas/COMPATIBILITY.md.
+The wire's rules are defined only here: the major version comes first, an unknown one is named and
+refused, and nothing may follow the record. Spec: K10, schemas/COMPATIBILITY.md.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RecordCodec(Generic[T]):
         return buffer.getvalue()
 
     def decode(self, data: bytes) -> T:
-        """Return the value of the bytes; fields of newer minor versions are passed over.
+        """Return the value of the bytes; fields of newer minor versions are ignored.
 
         Raises:
             DecodeError: The bytes are not such a record, or more than one.

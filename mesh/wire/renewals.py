@@ -1,4 +1,4 @@
-"""Headers of records that repeat a subscription, so that its lease goes on: which one they repeat.
+"""Headers of records that repeat a subscription to renew its lease: they name the original record.
 
 Spec: K13.
 """
@@ -11,7 +11,7 @@ ENDED: Headers = [(LEASE_HEADER, b"")]
 """Headers of the record by which a node ends a lease that nobody has renewed."""
 
 NOT_SAID = -1
-"""Where nobody has said it: older than every record."""
+"""Offset of a statement that nobody has made: older than every record."""
 _OFFSET_DIGITS = 19
 
 
@@ -25,13 +25,13 @@ def repeating(said_at: int) -> Headers:
 
 
 def said_at(offset: int, headers: Headers) -> int:
-    """Return where the subscription stands, or the end of one, that a record says or repeats.
+    """Return the offset of the subscription, or of its end, that a record states or repeats.
 
-    What stands further on is newer, however late somebody repeats the older one.
+    A later statement is newer, however late somebody repeats the older one.
 
     Args:
         offset: The record's own.
-        headers: Its headers. No record repeats a later one: one that says so counts for itself.
+        headers: Its headers. No record repeats a later one: one that claims to counts for itself.
     """
     for name, told in headers:
         if name == LEASE_HEADER and told == b"":

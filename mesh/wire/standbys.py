@@ -33,6 +33,6 @@ def standbys(records: Iterable[LearnedRecord]) -> Mapping[str, tuple[Standby, in
 
 
 def gone(records: Sequence[LearnedRecord]) -> Sequence[str]:
-    """Return the standbys that have written nothing for long."""
+    """Return the standbys that have written nothing for a long time."""
     newest_ms = max((at_ms for _, _, at_ms in records), default=0)
     return [name for name, (_, at_ms) in standbys(records).items() if newest_ms - at_ms > GONE_MS]

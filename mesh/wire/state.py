@@ -1,4 +1,4 @@
-"""Bytes of what a lane writes about itself: facts, ledger, dead letters. Spec: K12, K25.
+"""Bytes of what a lane records about itself: facts, ledger, dead letters. Spec: K12, K25.
 
 Encoders raise LocalProtocolError, decoders DecodeError and UnknownVersionError, as in
 `mesh.wire.control`.
@@ -125,7 +125,7 @@ def _at(fields: Fields) -> TopicPartition:
 
 
 def _of(fields: Fields) -> tuple[TopicPartition, SourcePartition]:
-    """Return the place of a fact, and whose chain it is about there."""
+    """Return the place of a fact, and the source of the chain that it is about."""
     return _at(fields), SourcePartition(_topic_id(fields), fields["source_partition"])
 
 
@@ -194,7 +194,7 @@ READERS: Mapping[str, Callable[[Fields], Fact]] = {
     ),
     Held.word: lambda fields: Held(*_of(fields), fields["ahead"], fields["offset"]),
 }
-"""Word of a fact -> what reads it."""
+"""Word of a fact -> its decoder."""
 
 
 def _fact(fields: Fields) -> Fact:
@@ -207,16 +207,16 @@ def _fact(fields: Fields) -> Fact:
 _PROGRESS = RecordCodec[tuple[Fact, int]](
     "progress", _progress_fields, lambda fields: (_fact(fields), fields["link"])
 )
-"""A fact, and the number of the topology that made the link of the outbox that it speaks of."""
+"""A fact, and the number of the topology that made the link of its outbox."""
 
 
 def encode_fact(fact: Fact, link: int = 0) -> bytes:
     """Return the bytes of a fact.
 
     Args:
-        fact: What is to be kept.
-        link: Number of the topology that made the link of the outbox that it speaks of; 0 for one
-            of the files, and for all else. What was sent says so itself.
+        fact: The fact.
+        link: Number of the topology that made the link of its outbox; 0 for one from the files,
+            and for all other facts. `Sent` has it itself.
     """
     return _PROGRESS.encode((fact, link))
 
@@ -322,7 +322,7 @@ def _ledger(fields: Fields) -> Ledger:
 
 
 def _classed(fields: Fields) -> Fields:
-    """Return the fields under the model's names: `class` is a word of Python's own."""
+    """Return the fields under the model's names: `class` is a keyword of Python."""
     renamed = dict(fields)
     renamed["message_class"] = MessageClass(renamed.pop("class"))
     return renamed

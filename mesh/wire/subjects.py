@@ -1,7 +1,7 @@
 """The subject table of a frame's key. Spec: K10.
 
-Short ASCII is the usual case and worth its own way: there every length is a character like
-any other, so that the whole table is encoded or decoded by one call.
+Short ASCII is the usual case and deserves a special path: there every length is a character like
+any other, so that one call encodes or decodes the whole table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def encode_table(subjects: Sequence[str]) -> bytes:
     """Return the table as one block that names its size, so that a hop can jump over it.
 
     Raises:
-        LocalProtocolError: A subject holds a lone surrogate.
+        LocalProtocolError: A subject contains a lone surrogate.
     """
     if not subjects:
         return b"\x00"

@@ -17,13 +17,13 @@ from mesh.wire.records import Fields, RecordCodec, check_version
 _KEYS = ("kind", "class", "policy", "lease_s", "noexport")
 
 _NOEXPORT = "subscription.noexport"
-"""Entry of `ext`: present if the subscription attracts nothing. A node that is older than it is
-asks for more than it must."""
+"""Entry of `ext`: present if the subscription attracts nothing. A node from before this entry
+requests more than it must."""
 
 _LEASE_MAX_S = (1 << 31) - 1
 
 REMEMBERED_BYTES_MAX = 1_000
-"""What is larger is read each time: a stranger may write a subscription that is mostly spaces."""
+"""Larger ones are parsed each time: a stranger may write a subscription that is mostly spaces."""
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -49,7 +49,7 @@ def _policy(kind: EndpointKind, value: object) -> str | None:
 
 
 def lease_fault(value: object) -> str | None:
-    """Return why something is no lease of a subscription, or None if it is one. Spec: K13."""
+    """Return why something is not a valid lease of a subscription, or None if it is. Spec: K13."""
     # In Python, and so after JSON, True is an int.
     if value is None:
         return None
@@ -109,10 +109,10 @@ def encode_subscription(value: Subscription) -> bytes:
 def decode_subscription(data: bytes) -> Subscription:
     """Return the subscription that a client wrote, in Avro or as a JSON object.
 
-    In JSON every key may be left out: `{}` is a guaranteed channel without end.
+    In JSON every key may be omitted: `{}` is a guaranteed channel without expiry.
 
     Raises:
-        DecodeError: Neither of both, an unknown key or a value without meaning.
+        DecodeError: Neither of the two, an unknown key or a value without meaning.
         UnknownVersionError: Its major version is not known here.
 
     Spec: K13.

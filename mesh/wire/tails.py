@@ -1,4 +1,4 @@
-"""A message inside a frame without its place there: key, headers, payload, ext. Spec: K10.
+"""A message inside a frame without its position there: key, headers, payload, ext. Spec: K10.
 
 At ingress it is encoded once; hops and splits copy the bytes, and only a delivery reads them.
 """
@@ -52,7 +52,7 @@ def encode_bare_tails(pairs: Iterable[tuple[bytes | None, bytes | None]]) -> lis
     """Return what `encode_tail` returns for many keys and payloads without client headers.
 
     Raises:
-        IndexError, TypeError: One of them is long or missing: it needs `encode_tail`.
+        IndexError, TypeError: One of them is long or missing: use `encode_tail`.
     """
     some, bare = _SOME, _BARE_SOME
     return [

@@ -1,7 +1,7 @@
 """Records between applications and the tree layer of their node: JSON, one `kcat` line each.
 
-On `roles` the key says who, and which role; on `sends` it is the application. What is sent is
-text, or base64 under the same key with 64 behind it. Spec: kafka.md 1; tree_layer 8, 13.
+On `roles` the key names the application, and the role; on `sends` only the application. Content is
+text, or base64 under the same key followed by 64. Spec: kafka.md 1; tree_layer 8, 13.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WORDS = (
     *("send", "answer", "clear", "evict", "routes", "snoop", "unsnoop", "resume"),
     *(str(one) for one in NewsKind),
 )
-"""What `do` may say."""
+"""The values that `do` may have."""
 
 _EPOCH_DIGITS = 20
 _ANSWER = ("do", "node", "id", "payload", "payload64", "last", "grant", "give_up", "granted")
@@ -92,17 +92,17 @@ def encode_lease(lease_ms: int, hello: str = "") -> bytes:
 
 
 def written_by(epoch: int) -> Headers:
-    """Return the headers of what a node of this epoch writes on `roles` itself."""
+    """Return the headers of a node's own record on `roles`, under its epoch."""
     return [(BY_HEADER, b"%d" % epoch)]
 
 
 def decode_roles(
     key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> RoleSaid | LeaseSaid:
-    """Return what a record of `roles` says.
+    """Parse a record of `roles`.
 
     Raises:
-        DecodeError: It says nothing that can be meant; one line, and what to write.
+        DecodeError: It has no valid meaning; one line, and what to write.
     """
     parts = _key(key).split(" ")
     app = _app(parts[0])
@@ -199,7 +199,7 @@ def encode_said(said: AppSaid) -> tuple[bytes, bytes]:
 
 
 def call_named(value: bytes | None) -> str:
-    """Return the `call` of a record of which nothing else can be meant, "" if it has none."""
+    """Return the `call` of an otherwise meaningless record, "" if it has none."""
     try:
         return JsonFields(value or b"").label("call", "")
     except DecodeError:
@@ -207,10 +207,10 @@ def call_named(value: bytes | None) -> str:
 
 
 def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
-    """Return what a record of `sends` says to this node.
+    """Parse a record of `sends` for this node.
 
     Raises:
-        DecodeError: It says nothing that can be meant; one line, and what to write.
+        DecodeError: It has no valid meaning; one line, and what to write.
     """
     app = _app(_key(key))
     if value is None:
@@ -316,20 +316,20 @@ def json_bytes(fields: Fields) -> bytes:
 
 _SIX = bytes(one for one in range(0x20) if one not in b"\b\t\n\f\r")
 _TWO = b'\b\t\n\f\r"\\'
-"""Bytes for which JSON writes so many characters."""
+"""Bytes that JSON writes as two characters each."""
 _READ_BYTES = 10_000
 """Text that people read is no longer; of what is, quotes and ends of lines count too."""
 
 
 def content_fields(key: str, data: bytes, beside: int = 0) -> Fields:
-    """Return bytes as text under a key, or as base64 under that with 64 behind it.
+    """Return bytes as text under a key, or as base64 under that key followed by 64.
 
-    Base64 too where text would be longer than that: topics have room for base64 only.
+    Base64 is used, too, where text would be longer: topics have room only for base64.
 
     Args:
-        key: Under which.
-        data: What.
-        beside: How many other bytes go in the same record.
+        key: The key.
+        data: The content.
+        beside: How many other bytes the same record has.
     """
     more = 5 * (len(data) - len(data.translate(None, _SIX)))
     if len(data) + beside > _READ_BYTES:

@@ -49,8 +49,8 @@ class EventRecord(NamedTuple):
     """A record of `app.APP`.
 
     Attributes:
-        epoch: Of the node as it told this; 0 where an earlier release does not say.
-        event: What it told.
+        epoch: The node's epoch when it wrote this; 0 if an earlier release does not say.
+        event: The event.
     """
 
     epoch: int
@@ -61,8 +61,8 @@ def encode_event(event: AppTold, epoch: int) -> bytes:
     """Return the value of a record of `app.APP`; `event` says what it is.
 
     Args:
-        event: What is told.
-        epoch: Of the node: a reader that knows of a later one ignores what an earlier one tells.
+        event: The event.
+        epoch: The node's: a reader that knows a later one ignores events of an earlier one.
     """
     return json_bytes({**_event_fields(event), "epoch": epoch})
 
@@ -242,7 +242,7 @@ def _read_colour_if_present(fields: JsonFields, key: str) -> Colour | None:
 
 
 def decode_event(app: str, value: bytes) -> EventRecord:
-    """Return what a record of `app.APP` says; keys of later releases are passed over.
+    """Parse a record of `app.APP`; keys of later releases are ignored.
 
     Raises:
         DecodeError: It is no such record.
@@ -354,4 +354,4 @@ _READERS: Mapping[str, Callable[[str, JsonFields], AppTold]] = {
     "expired": lambda app, _: Expired(app),
     "routes": _read_routes,
 }
-"""What `event` says -> how the rest is read."""
+"""Value of `event` -> how the rest is read."""

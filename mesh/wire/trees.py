@@ -1,7 +1,7 @@
 """Frames of the tree layer: the Kafka key is the kind, the value an Avro record of its own schema.
 
-The fields of a schema are those of its class in `mesh.model.tree_frames`, by name; what the type
-of a field means in bytes stands here once. Spec: tree_layer 4; kafka.md 1.
+The fields of a schema are those of its class in `mesh.model.tree_frames`, by name; the encoding of
+each field type is defined only here. Spec: tree_layer 4; kafka.md 1.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from mesh.wire.records import Fields, RecordCodec
 
 ID_BYTES = 16
 CLOCK_MAX = (1 << 31) - 1
-"""No mesh comes so far, and an instance's id has room for it."""
+"""No mesh gets this far, and an instance's id has room for it."""
 
 SEQ_END, HOPS_END = 1 << 48, 1 << 16
-"""What says more was not written by a node: what is counted on from it must still fit."""
+"""Higher values were not written by a node: counting on from them must still fit."""
 
 _KNOWN = 65_536
 
@@ -67,14 +67,14 @@ T = TypeVar("T")
 
 
 class Form(NamedTuple):
-    """How a type looks in Avro, both ways."""
+    """The Avro form of a type, both ways."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
 class Added(NamedTuple):
-    """A field that came with a minor version, as an entry of `ext`; what is empty is left out."""
+    """A field added by a minor version, as an entry of `ext`; empty ones are left out."""
 
     entry: str
     write: Callable[[Any], bytes]
@@ -218,7 +218,7 @@ NAMED = {
     "hops": Form(_same, _below(HOPS_END)),
     "spew": Form(_same, _below(HOPS_END)),
 }
-"""Fields that mean more than their type says."""
+"""Fields whose meaning their type does not show."""
 
 
 def _labelled(label: bytes) -> Colour:
@@ -248,8 +248,8 @@ ADDED: Mapping[str, Added] = {
     "had": Added("reply.had", _joined, _parted),
     "hop_ms": Added("recovery.hop", _text, lambda data: _natural(int(data))),
 }
-"""Fields that came with a minor version: colours by their labels, numbers in decimal digits, ids of
-messages one behind the other."""
+"""Fields added by a minor version: colours by their labels, numbers in decimal digits, ids of
+messages one after the other."""
 
 
 FORMS: dict[Any, Form] = {

@@ -71,7 +71,7 @@ def read_zigzag(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def read_unsigned(buffer: bytes, position: int) -> tuple[int, int]:
-    """Read the bits of an Avro long as they stand there, before zigzag is undone.
+    """Read the bits of an Avro long as they are, before zigzag is undone.
 
     Returns:
         The number, and the position after it.
