@@ -31,7 +31,7 @@ from streaming.audits.cases import (
 from streaming.audits.interest import EndpointKey
 from streaming.audits.issuance import issue, withdraw_faults
 from streaming.audits.tickets import Ticket
-from streaming.audits.verdicts import Verdict, is_proof, owed
+from streaming.audits.verdicts import Verdict, is_proof, is_too_much, owed
 
 
 def look_into(
@@ -55,7 +55,10 @@ def look_into(
         judgement.passed[endpoint] = ticket
     is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
     if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
-        case = case_of(certification, judgement, claimant, is_unequal=verdict is Verdict.UNEQUAL)
+        is_unequal = verdict is Verdict.UNEQUAL or is_too_much(
+            judgement.offer, claimant.delivered, claimant.claims
+        )
+        case = case_of(certification, judgement, claimant, is_unequal=is_unequal)
         if case.first > case.delivered_last:  # it differs by what has come ahead of its ingress
             judgement.passed.pop(endpoint, None)
             block.unequal[endpoint] = block.last

@@ -60,6 +60,12 @@ def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:
     return sum((tally.digest for _, tally in levels), NOTHING)
 
 
+def is_too_much(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
+    """Return whether more came than all that may come: something twice, or what is nobody's."""
+    most = sum(tally.digest.count for _, tally in offer.levels(claims))
+    return delivered.count > most and not offer.is_vague(claims)
+
+
 def is_proof(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
     """Return whether all came that may have been owed: else what is lost may be among the rest.
 

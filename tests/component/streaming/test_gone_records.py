@@ -251,6 +251,24 @@ def test_what_an_endpoint_had_got_before_it_was_made_again_is_not_missing(
     assert missing(bench) == [("c/s1", ("mesh.a.in.g/0/0/12",))]
 
 
+def test_a_copy_in_an_endpoint_that_was_recreated_is_not_certified(
+    bench: PlainBench, plant: Plant
+) -> None:
+    """The first one is gone with the former topic: who reads again finds one alone."""
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.carry(5, ["c/s1"])
+    bench.settle()
+    bench.clock_s += 60
+    bench.ids[ENDPOINT] = "ab" * 16
+    plant.logs[ENDPOINT, 0] = []
+    bench.settle()
+    assert missing(bench) == []
+    plant.deliver("c/s1", [2], ["a", "b", "c"])
+    bench.settle()
+    assert missing(bench) == []
+    assert [one for one in certified(bench) if one[0]] == []
+
+
 # -- findings that are told before they are saved --------------------------------------------
 
 
