@@ -1,9 +1,9 @@
 """`python -m streaming -f FILE`: the live auditor as a process that ends when it is told to.
 
-The auditor itself is a Python with a JVM, and either may wait for a Kafka cluster that does not
-answer, in calls that no signal ends. So both run in a session of their own under this process,
+The auditor itself is a Python process with a JVM, and either may wait for a Kafka cluster that does
+not answer, in calls that no signal ends. So both run in a session of their own under this process,
 which asks first and then ends them. They end with it, too: the auditor reads a pipe that nobody
-writes to, and which breaks when this process is gone, however that went.
+writes to, and which breaks when this process is gone, however that happened.
 
 Exit codes: 0 after a signal or when drained, 10 when it ended without what stands still, 1 when the
 auditor cannot run or its query died, 2 for a wrong file or argument. Of a past range: 0 when all is
@@ -51,7 +51,7 @@ def main() -> int:
             with suppress(subprocess.TimeoutExpired):
                 child.wait(PULSE_S)
     finally:
-        with suppress(ProcessLookupError):  # the JVM outlives its Python at times
+        with suppress(ProcessLookupError):  # the JVM sometimes outlives its Python
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     if asked_s:
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _has_an_end() -> bool:
-    """Return whether something was to be judged to its end: interrupted, it is not."""
+    """Return whether something was to be judged to its end: an interruption leaves it open."""
     ends = ("--from", "--to", "--until-drained")
     return any(word.partition("=")[0] in ends for word in sys.argv[1:])
 

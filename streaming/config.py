@@ -1,4 +1,4 @@
-"""What the auditor is told: by arguments, the environment and the topology file."""
+"""The auditor's settings: from arguments, the environment and the topology file."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _MASTER = re.compile(r"spark://\S+:[0-9]+(,\S+:[0-9]+)*|k8s://\S+|yarn|local(\[[
 
 QUERY_VERSION = "v14"
 """Part of every checkpoint path: no query that reads other topics, and no auditor whose state has
-another shape, goes on from an old one."""
+another shape, continues from an old one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
-    """Everything the auditor is told.
+    """All settings of the auditor.
 
     Attributes:
-        topology: The mesh to be audited.
+        topology: The mesh to audit.
         kafka: librdkafka options per Kafka cluster that a node uses, references resolved.
-        checkpoint: Folder that makes a restart go on where it ended.
+        checkpoint: Folder from which a restart continues.
         cache: Folder for Spark's jars, shared with the rest of the mesh.
-        until_drained: End by itself once all is judged that had been written when it began.
-        trigger_s: Least time between two micro-batches, in seconds; 0: as fast as they go.
-        offsets_max: Records of one Kafka cluster that a micro-batch takes at most: bounds memory.
+        until_drained: End once everything is judged that had been written when it began.
+        trigger_s: Minimum time between two micro-batches, in seconds; 0: as fast as they go.
+        offsets_max: Maximum number of records of one Kafka cluster per micro-batch: bounds memory.
         memory: Heap of the JVM, and of each executor on a Spark cluster.
-        cores: Cores that it may use: tasks that run side by side, wherever they run.
+        cores: Cores that it may use: tasks that run in parallel, wherever they run.
         master: Where Spark runs, `spark://HOST:PORT` for example; empty: in this process.
         listen: `HOST:PORT` of probes and metrics; None for nobody.
-        is_brief: It will run for minutes: be there soon rather than be quick per record.
-        past: From when to when messages of a past range were routed, ms since 1970; None: audit
+        is_brief: It will run for minutes: start soon rather than be fast per record.
+        past: The period when messages of a past range were routed, ms since 1970; None: audit
             live.
         as_json: Of a past range: print JSON.
     """
@@ -143,12 +143,12 @@ def _add_past(parser: argparse.ArgumentParser) -> None:
 
 
 def cache_of(environment: Mapping[str, str]) -> Path:
-    """Return the folder for Spark's jars: what MESH_CACHE says, or the platform's own place."""
+    """Return the folder for Spark's jars: from MESH_CACHE, or the platform's own place."""
     return Path(environment.get("MESH_CACHE") or platformdirs.user_cache_dir("trellis-mesh"))
 
 
 def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSettings:
-    """Return the settings that a command line asks for.
+    """Return the settings given by a command line.
 
     Raises:
         ConfigError: A file or an argument is wrong; lists all problems.
@@ -177,7 +177,7 @@ def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSet
 
 
 def _limits(options: argparse.Namespace) -> list[Problem]:
-    """Return what is wrong with the bounds that a command line gives."""
+    """Return what is wrong with the bounds given by a command line."""
     problems = [
         Problem(code="ARGUMENT", message="write a number, 1 or more", where=f"--{name} {number}")
         for name, number in (("cores", options.cores), ("batch", options.batch))
@@ -198,7 +198,7 @@ def _limits(options: argparse.Namespace) -> list[Problem]:
 
 
 def _folder_fault(path: Path) -> str | None:
-    """Return why no folder can be at a place, or None; nothing is made yet."""
+    """Return why no folder can be at a place, or None; nothing is created yet."""
     there = next(one for one in (path, *path.absolute().parents) if one.exists())
     if not there.is_dir():
         return f"{there} is no folder; name another place"
@@ -208,7 +208,7 @@ def _folder_fault(path: Path) -> str | None:
 
 
 def _past(options: argparse.Namespace) -> tuple[int, int] | None:
-    """Return the past range that a command line asks for, if it does."""
+    """Return the past range given by a command line, if any."""
     if options.begin_ms is None and options.end_ms is None:
         return None
     now_ms = int(time.time() * 1000)
@@ -216,7 +216,7 @@ def _past(options: argparse.Namespace) -> tuple[int, int] | None:
 
 
 def _past_problems(options: argparse.Namespace) -> list[Problem]:
-    """Return what does not go with a past range, or asks for none."""
+    """Return what contradicts a past range, or what requires a missing one."""
     span = _past(options)
     if span is None:
         message = "is for a past range; give --from or --to too"

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint says about a micro-batch: up to where each partition is read."""
+"""What Spark's checkpoint says about a micro-batch: how far each partition is read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from streaming.tables.rows import TopicPartition
 def has_plan(checkpoint: Path, batch: int) -> bool:
     """Return whether Spark still knows what it read up to a batch.
 
-    Without, it would start over at batch 0, and batches of a state that has come further would be
-    taken for repetitions.
+    Otherwise it would start over at batch 0, and its batches would be taken for repetitions by a
+    state that has come further.
     """
     return (checkpoint / "offsets" / str(batch)).is_file()
 
@@ -31,7 +31,7 @@ def read_positions(checkpoint: Path, batch: int) -> Mapping[TopicPartition, int]
     lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
     positions: dict[TopicPartition, int] = {}
     for line in lines[2:]:
-        # A source without any topic yet is a dash.
+        # A source without any topic yet appears as a dash.
         if not line.startswith("{"):
             continue
         for topic, partitions in json.loads(line).items():

@@ -1,4 +1,4 @@
-"""What errors of Spark and Kafka stand for: they come as texts of Java, with all its traces."""
+"""The meaning of errors of Spark and Kafka: they arrive as Java texts, with full stack traces."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from mesh.errors import TransportUnavailableError
 
 REASON_MAX = 300
-"""Characters of a reason that a person is told."""
+"""Maximum length of a reason shown to people."""
 
 _CAUSES = ("Caused by: ", ": ", "org.apache.kafka")
-"""How lines of a trace begin that name an exception; the last of them is the innermost."""
+"""How lines of a stack trace begin that name an exception; the last of them is the innermost."""
 
 _CLASSES = re.compile(r"^([a-zA-Z]+(\.[\w$]+)+: )+")
 
@@ -18,7 +18,7 @@ _FENCED = ("ProducerFenced", "InvalidProducerEpoch", "newer producer")
 
 
 def innermost(error: object) -> str:
-    """Return the innermost cause that the text of an error tells, in one line, with its class."""
+    """Return the innermost cause in the text of an error, in one line, with its class."""
     lines = [line.strip() for line in str(error).split("\n") if line.strip()] or [""]
     causes = [line for line in lines if line.startswith(_CAUSES)]
     told = causes[-1] if causes else lines[0]
@@ -26,15 +26,15 @@ def innermost(error: object) -> str:
 
 
 def reason_of(error: object) -> str:
-    """Return what that cause says, for people."""
+    """Return the message of that cause, for people."""
     return _CLASSES.sub("", innermost(error))[:REASON_MAX]
 
 
 def unavailable(what: str, error: Exception) -> TransportUnavailableError:
-    """Return that something could not be done, and why: it may go well the next time.
+    """Return the error that something failed, and why: it may succeed the next time.
 
     Args:
-        what: Could not be done, for people.
+        what: What failed, for people.
         error: What Spark or Kafka's Java client raised.
     """
     return TransportUnavailableError(f"{what}: {innermost(error)[:REASON_MAX]}")

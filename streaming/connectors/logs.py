@@ -1,6 +1,6 @@
-"""What brokers say of the topics of one Kafka cluster: which there are, where they begin and end.
+"""What brokers say about one Kafka cluster's topics: which exist, where they begin and end.
 
-What was deleted before somebody read it cannot be audited, and what has not been read yet is not
+What was deleted before it was read cannot be audited, and what has not been read yet is not
 missing. Nothing here waits for a Kafka cluster longer than a few seconds.
 """
 
@@ -22,11 +22,11 @@ _SILENT = "Kafka did not say what its logs hold"
 _COMMON, _ADMIN = "org.apache.kafka.common", "org.apache.kafka.clients.admin"
 
 TOGETHER_MIN = 40
-"""Fewer topics, or partitions, are asked for one by one: to compile what asks for many at once
+"""Fewer topics, or partitions, are requested individually: compiling the code for many at once
 costs more."""
 
 ALONE_MAX = 500
-"""After so many that were asked for one by one it would have cost less."""
+"""After this many individual requests compiling would have cost less."""
 
 _OFFSETS = f"""
 java.util.Map wanted = new java.util.LinkedHashMap();
@@ -92,7 +92,7 @@ class Logs:
     _alone: int = field(default=0, repr=False)
 
     def _is_worth_code(self, count: int) -> bool:
-        """Return whether so many are to be asked for at once, by code that is compiled for it."""
+        """Return whether so many should be requested at once, by code compiled for it."""
         if count < TOGETHER_MIN and self._alone < ALONE_MAX:
             self._alone += count
             return False
@@ -113,7 +113,7 @@ class Logs:
         return self._client
 
     def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the first offset that is still there, of those partitions that exist.
+        """Return the first existing offset, of those partitions that exist.
 
         Raises:
             TransportUnavailableError: Kafka does not answer.
@@ -129,7 +129,7 @@ class Logs:
         return self._offsets(places, self._spec.latest())
 
     def stable_ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the offset up to which all is committed or given up.
+        """Return the offset up to which everything is committed or aborted.
 
         Raises:
             TransportUnavailableError: Kafka does not answer.
@@ -137,7 +137,7 @@ class Logs:
         return self._offsets(places, self._spec.latest(), "READ_COMMITTED")
 
     def since(self, places: Iterable[TopicPartition], at_ms: int) -> Mapping[TopicPartition, int]:
-        """Return the first offset with this time stamp or a later one; the end where none has.
+        """Return the first offset with this time stamp or a later one; the end if there is none.
 
         Args:
             places: Partitions; those that do not exist are left out.
@@ -158,7 +158,7 @@ class Logs:
         """
         try:
             names = self._admin().listTopics().names().get()
-            # At once: each that is taken out by itself is a call.
+            # In one text: taking each out by itself is a call.
             return sorted(str(self._java("java.lang.String").join(" ", names)).split())
         except Exception as error:
             raise unavailable(_SILENT, error) from error
@@ -188,9 +188,9 @@ class Logs:
         return found
 
     def compacted(self, topics: Sequence[str]) -> Sequence[str]:
-        """Return those topics of which records may be gone that have successors of their key.
+        """Return those topics that may lack records with later ones of the same key.
 
-        What nobody may know counts among them.
+        Topics whose settings may not be read count among them.
 
         Raises:
             TransportUnavailableError: Kafka does not answer.
@@ -238,7 +238,7 @@ class Logs:
         return found
 
     def _asked(self, code: str, text: str, **more: Any) -> str:
-        """Return what lines of Java make of a text.
+        """Return the result of running lines of Java on a text.
 
         Raises:
             TransportUnavailableError: Kafka does not answer.
@@ -253,7 +253,7 @@ class Logs:
             raise unavailable(_SILENT, error) from error
 
     def close(self) -> None:
-        """Give back the client."""
+        """Release the client."""
         if self._client is not None:
             self._client.close(self._java("java.time.Duration").ofMillis(0))
             self._client = None
@@ -270,7 +270,7 @@ def _answer(future: Any) -> Any:
 
 
 def _is_compacted(future: Any) -> bool:
-    """Return whether the settings of a topic allow compaction, as far as they are told."""
+    """Return whether the settings of a topic allow compaction, as far as they are known."""
     try:
         told = _answer(future)
     except TransportUnavailableError as error:

@@ -1,4 +1,4 @@
-"""A frame that is made once and read often, and of which plans know only its columns."""
+"""A frame that is computed once and read often; plans know only its columns."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from pyspark.sql import DataFrame
 
 @contextmanager
 def materialized(frame: DataFrame) -> Iterator[DataFrame]:
-    """Have a frame made once, as long as the context lasts.
+    """Compute a frame once, for as long as the context lasts.
 
-    With `persist` each frame that is made of this one would carry its whole plan along, to be
-    analysed and compared with what is kept again and again: for small batches that is most of the
-    work.
+    With `persist` each frame derived from this one would carry its whole plan along, to be analysed
+    and compared with the cache again and again: for small batches that is most of the work.
     """
     made = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
     try:
         yield made
     finally:
-        # Not in Python's own API; else it would stay until the JVM collects garbage.
+        # Not in Python's own API; otherwise it would stay until the JVM collects garbage.
         made._jdf.queryExecution().analyzed().rdd().unpersist(False)  # noqa: SLF001

@@ -1,6 +1,6 @@
 """Connection options as librdkafka names them, translated for Kafka's Java client.
 
-What concerns a connection is translated or refused by name; all else is tuning of librdkafka.
+Connection options are translated or refused by name; all others are tuning of librdkafka.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCal
 
 
 def java_options(options: Mapping[str, str], where: str = "") -> Mapping[str, str]:
-    """Return what Kafka's Java client needs to reach the same Kafka cluster just as safely.
+    """Return what Kafka's Java client needs to reach the same Kafka cluster just as securely.
 
     Args:
         options: librdkafka options, references resolved.
@@ -76,7 +76,7 @@ def java_options(options: Mapping[str, str], where: str = "") -> Mapping[str, st
 
 
 def _refused(option: str, message: str) -> ConfigError:
-    """Return that an option cannot be given to Kafka's Java client, and what to do."""
+    """Return the error that an option has no counterpart in Kafka's Java client, and what to do."""
     return ConfigError([Problem(code="AUDIT_OPTION", message=message, where=option)])
 
 
@@ -122,7 +122,7 @@ def _login(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _oauth(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a login by client credentials at a token endpoint, which both clients do alike."""
+    """Return a login by client credentials at a token endpoint, which both clients support."""
     if options.get("sasl.oauthbearer.method", "default").lower() != "oidc":
         text = "the auditor gets tokens by `oidc` from sasl.oauthbearer.token.endpoint.url only"
         raise _refused("sasl.oauthbearer.method", text)
@@ -157,7 +157,7 @@ def _quoted(text: str) -> str:
 
 
 def _trusted(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return whom to trust, in PEM, which both clients read."""
+    """Return the trusted certificates, in PEM, which both clients read."""
     if "ssl.ca.pem" in options:
         return {
             "ssl.truststore.type": "PEM",
@@ -199,7 +199,7 @@ def _own_certificate(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _pem(options: Mapping[str, str], option: str) -> str:
-    """Return the text of a PEM that is given itself or as a file."""
+    """Return the text of a PEM that is given inline or as a file."""
     if f"{option}.pem" in options:
         return options[f"{option}.pem"]
     path = options.get(f"{option}.location")

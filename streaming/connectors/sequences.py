@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 SEQUENCES_MAX = 1_000
-"""So many are remembered: some name what one batch alone has, and never come again."""
+"""How many are remembered: some belong to one batch alone, and never recur."""
 
 
 def made_once(to_seq: Callable[[list[Any]], Any]) -> Callable[[Iterable[Any]], Any]:
-    """Return what hands the same columns over once, as PySpark calls `PythonUtils.toSeq`.
+    """Return a function for `PythonUtils.toSeq` that hands the same columns over only once.
 
-    Each column of each list is a call to the JVM: half of what was said to prepare a batch, though
-    most of its columns are those of the batch before.
+    Each column of each list is a call to the JVM: half of the traffic for preparing a batch, though
+    most of its columns are those of the previous batch.
     """
     made: dict[tuple[object, ...], Any] = {}
 
     def handed_over(columns: Iterable[Any]) -> Any:
         found = [*columns]
-        key = tuple(getattr(one, "_target_id", one) for one in found)  # no such number comes again
+        key = tuple(getattr(one, "_target_id", one) for one in found)  # ids are never reused
         if (sequence := made.get(key)) is None:
             if len(made) >= SEQUENCES_MAX:
                 made.clear()

@@ -17,7 +17,7 @@ from streaming.connectors.sequences import made_once
 
 Progress = Callable[[str], None]
 
-#: Small heaps do best with the serial collector; class data and code have bounds of their own.
+#: Small heaps work best with the serial collector; class data and code have bounds of their own.
 STEADY_JVM = "-XX:+UseSerialGC -Xss512k -XX:ReservedCodeCacheSize=160m -XX:MaxMetaspaceSize=256m "
 
 _AVRO = "-Dorg.apache.avro.limits."
@@ -26,9 +26,9 @@ BOUNDED = (
     f"{_AVRO}string.maxLength=1048576 {_AVRO}bytes.maxLength=16777216 "
     f"{_AVRO}collectionItems.maxLength=1048576"
 )
-"""What Avro may take for one string, one value of bytes and one collection, whatever length a
-stranger's record claims: a length that no heap holds ends the JVM, one above a bound is a record
-that cannot be read. Records of the mesh stay far below: payloads are skipped, not read."""
+"""What Avro may allocate for one string, one value of bytes and one collection, whatever length a
+stranger's record claims: a length that no heap holds ends the JVM, one above a bound makes the
+record unreadable. Records of the mesh stay far below: payloads are skipped, not read."""
 
 YOUNG_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Compiles little: half the work until the first batch is done, and twice as much per record."""
@@ -39,8 +39,8 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
-"""Plans are interpreted: to write and compile code for each costs more than some ten thousand
-records do. Nothing is broadcast unless asked for: that takes a job."""
+"""Plans are interpreted: writing and compiling code for each costs more than some ten thousand
+records do. Nothing is broadcast unless requested: that takes a job."""
 
 
 _OFTEN = ("col", "lit", "when", "coalesce", "octet_length", "max", "struct")
@@ -58,14 +58,14 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    # Filters of clients stand in expressions: `${...}` in one is text, and nothing to look up.
+    # Filters of clients appear in expressions: `${...}` in one is text, not a reference.
     "spark.sql.variable.substitute": "false",
     "spark.sql.adaptive.enabled": "false",
-    # A batch needs some 120 pieces of generated code. Of more than fit here, each batch would
-    # compile half again, and the default is 100.
+    # A batch needs some 120 pieces of generated code. If more are needed than fit here, each batch
+    # compiles half of them again, and the default is 100.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # Ids are hexadecimal. The tables of all languages' cases take 2.5 seconds of the processor
-    # to make, in each process.
+    # Ids are hexadecimal. The case tables of all languages take 2.5 seconds of the processor to
+    # build, in each process.
     "spark.sql.icu.caseMappings.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
@@ -73,24 +73,24 @@ _SETTINGS = {
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
-    # One consumer per topic partition is used again in every batch: never close them early.
+    # One consumer per topic partition is reused in every batch: never close them early.
     "spark.kafka.consumer.cache.capacity": "4096",
     "spark.kafka.consumer.cache.timeout": "2m",
-    # Python call sites of every column would cost more than the columns.
+    # Recording the Python call site of every column would cost more than the columns.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-"""What every session is set to."""
+"""The settings of every session."""
 
 _AT_HOME = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
 def _abroad(cores: int, memory: str) -> dict[str, str]:
-    """Return what executors need on a Spark cluster; jars they get from the driver."""
+    """Return what executors need on a Spark cluster; the driver provides their jars."""
     return {
         "spark.cores.max": str(cores),
         "spark.executor.memory": memory,
         "spark.executor.extraJavaOptions": f"{STEADY_JVM} {BOUNDED}",
-        "spark.task.maxFailures": "1",  # a batch that fails is begun again as a whole
+        "spark.task.maxFailures": "1",  # a failed batch is restarted as a whole
     }
 
 
@@ -121,10 +121,10 @@ def start_session(
         master: The Spark cluster; empty: none, all runs in this process.
         jvm: Further Java options, `STEADY_JVM` or `YOUNG_JVM`.
         compiles: Whether code is generated for plans; else they are `INTERPRETED`.
-        progress: Told what is going on, in short lines.
+        progress: Notified of what is going on, in short lines.
 
     Raises:
-        StartError: Java or the jars could not be had.
+        StartError: Java or the jars are not available.
     """
     ivy, listing = cache / "ivy-spark", _listing(cache)
     known = _known_jars(listing)
@@ -162,9 +162,9 @@ def start_session(
 
 @contextmanager
 def interpreted(session: SparkSession) -> Iterator[None]:
-    """Have plans `INTERPRETED` that a session makes within; by one thread at a time.
+    """Have a session's plans `INTERPRETED` within the context; by one thread at a time.
 
-    Code that is compiled already is written once more for each plan, and found by its text.
+    Code that is already compiled is generated again for each plan, and found by its text.
     """
     settings = session.conf
     before = {name: str(settings.get(name)) for name in INTERPRETED}
@@ -178,10 +178,10 @@ def interpreted(session: SparkSession) -> Iterator[None]:
 
 
 def _jars(known: str, *, is_here: bool) -> Mapping[str, str]:
-    """Return how the JVMs find the jars, of which `known` is a list or nothing.
+    """Return how the JVMs find the jars, listed in `known`, which may be empty.
 
-    On the class path of a single JVM they need neither be served to it nor fetched, and an archive
-    of classes holds theirs too.
+    On the class path of a single JVM they need neither be served to it nor fetched, and a class
+    data archive holds their classes too.
     """
     if not known:
         return {"spark.jars.packages": packages()}
@@ -200,7 +200,7 @@ def _listing(cache: Path) -> Path:
 
 
 def _known_jars(listing: Path) -> str:
-    """Return the jars that a former start resolved, comma-separated, or nothing.
+    """Return the jars that an earlier start resolved, comma-separated, or an empty text.
 
     Later starts then need neither the network nor the seconds that resolving takes.
     """
@@ -220,7 +220,7 @@ def _remember_jars(session: SparkSession, listing: Path) -> None:
 
 
 def _silence(session: SparkSession) -> None:
-    """Leave out the stack traces of failed queries: whoever starts them again tells of it."""
+    """Suppress the stack traces of failed queries: the code that restarts them reports it."""
     log4j = "org.apache.logging.log4j"
     off = java_class(session, f"{log4j}.Level").OFF
     name = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
@@ -228,9 +228,9 @@ def _silence(session: SparkSession) -> None:
 
 
 def _remember_classes(session: SparkSession) -> None:
-    """Keep at hand what columns are made by.
+    """Cache the classes that columns are built with.
 
-    py4j asks the JVM for a class whenever it is named, and for its function: half of what is said
+    py4j asks the JVM for a class whenever it is named, and for its function: half of the traffic
     between the two while a batch is prepared, and for a name without its package a search through
     all jars.
     """

@@ -1,7 +1,7 @@
-"""Writing what the auditor says: keyed records in compacted topics, so that writing twice is once.
+"""Writes the auditor's output: keyed records in compacted topics, so that writing twice is once.
 
-The JVM's own Kafka client does it, which Spark's connector brought along: a Spark job per batch
-for a handful of records would cost more than the audit.
+It uses the JVM's own Kafka client, which Spark's connector includes: a Spark job per batch for a
+handful of records would cost more than the audit.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _CLIENTS = "org.apache.kafka.clients"
 _TAKEN_OVER = "another auditor of this mesh has taken over: this one ends"
 
 TOGETHER_MIN = 100
-"""Of fewer records each is handed to the JVM alone: to compile what takes many costs more."""
+"""Fewer records are handed to the JVM individually: compiling code for many costs more."""
 
 ALONE_MAX = 1_000
-"""After so many that were handed over alone it would have cost less."""
+"""After this many individual records compiling would have cost less."""
 
 TOGETHER_MAX = 2_000
-"""Records that are handed over at once, at most: some hundred kilobytes of text."""
+"""Maximum number of records handed over at once: some hundred kilobytes of text."""
 
 _END = "\0"
 """Ends each part of a record on its way to the JVM: neither JSON nor a name has it."""
@@ -45,7 +45,7 @@ _TOPIC_SETTINGS = {"segment.ms": "600000"}
 
 
 class Output(NamedTuple):
-    """One record to write; no value takes back what was written under the key."""
+    """One record to write; a record without a value withdraws the former one of its key."""
 
     topic: str
     key: str
@@ -59,7 +59,7 @@ class AuditTopics:
     Attributes:
         session: Spark, whose JVM holds the client.
         kafka: Options of Kafka's Java client.
-        writer: The transactional id: of two auditors with one id, the older ends.
+        writer: The transactional id: of two auditors with one id, the older one ends.
     """
 
     session: SparkSession
@@ -80,7 +80,7 @@ class AuditTopics:
         return properties
 
     def create(self, topics: Mapping[str, Mapping[str, str]]) -> None:
-        """Make the topics that are not there yet, with one partition and their settings.
+        """Create the topics that do not exist yet, with one partition and their settings.
 
         Raises:
             TransportUnavailableError: Kafka does not answer or refuses.
@@ -134,9 +134,9 @@ class AuditTopics:
                 self._send_together(outputs)
             self._producer.commitTransaction()
         except Exception as error:
-            self.close()  # the next one begins with a new producer, which ends what is open
+            self.close()  # the next one begins with a new producer, which ends open transactions
             if is_fenced(error):
-                self._is_fenced = True  # to write on would end the other one
+                self._is_fenced = True  # writing on would end the other one
                 raise TransportFencedError(_TAKEN_OVER) from error
             raise unavailable("the auditor could not write what it found", error) from error
 
@@ -148,8 +148,8 @@ class AuditTopics:
     def _send_together(self, outputs: Sequence[Output]) -> None:
         """Hand records over as one text.
 
-        Each alone is four calls, with those that give back the record and the answer to it: where
-        endpoints are many, that was a fifth of all that the auditor's Python did.
+        Individually each takes four calls, including those that release the record and the answer:
+        with many endpoints, that was a fifth of all that the auditor's Python did.
         """
         if self._sender is None:
             told = {"producer": f"{_CLIENTS}.producer.Producer", "text": "java.lang.String"}
@@ -180,7 +180,7 @@ class AuditTopics:
         return self._java(f"{_CLIENTS}.producer.KafkaProducer")(properties)
 
     def close(self) -> None:
-        """Give back the producer."""
+        """Release the producer."""
         if self._producer is not None:
             with suppress(Exception):
                 self._producer.close(self._java("java.time.Duration").ofSeconds(1))

@@ -1,7 +1,7 @@
-"""Small reads: a few records are read again by a client that stays connected.
+"""Small reads: a client that stays connected reads a few records again.
 
-A job of Spark asks for metadata, connects and fetches again for every partition of every read,
-which for a handful of records takes longer than everything that is made of them.
+A Spark job requests metadata, connects and fetches again for every partition of every read, which
+for a handful of records takes longer than everything that is derived from them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from streaming.connectors.java import compiled, java_array, java_class
 from streaming.connectors.source import SCHEMA, Ranges
 
 SMALL_OFFSETS_MAX = 10_000
-"""Offsets of a small read, at most: more are worth a job."""
+"""Maximum number of offsets of a small read: more are worth a job."""
 
 SMALL_BYTES_MAX = 4_000_000
-"""Bytes of a small read, at most: they are all held at once."""
+"""Maximum number of bytes of a small read: they are all held at once."""
 
 READ_TIMEOUT_MS = 10_000
 """How long a Kafka cluster may take for a small read, in milliseconds."""
@@ -111,7 +111,7 @@ class SmallReader:
         """Return the committed records of some ranges; None where they are too large.
 
         Args:
-            ranges: What to read; each begins at a record that is still there, or after it.
+            ranges: What to read; each begins at or after a record that still exists.
 
         Raises:
             TransportUnavailableError: Kafka does not answer, or no longer has the beginnings.
@@ -132,7 +132,7 @@ class SmallReader:
 
     def _frame(self, rows: Any) -> DataFrame:
         types = java_class(self.session, "org.apache.spark.sql.types.StructType")
-        # Not in Python's own API, whose rows would start workers of Python.
+        # Not in Python's own API, whose rows would start Python workers.
         made = self.session._jsparkSession.createDataFrame(rows, types.fromDDL(SCHEMA))  # noqa: SLF001
         return DataFrame(made, self.session)
 
@@ -164,7 +164,7 @@ class SmallReader:
         return java_class(self.session, f"{_KAFKA}.clients.consumer.KafkaConsumer")(properties)
 
     def close(self) -> None:
-        """Give back the client."""
+        """Release the client."""
         if self._consumer is not None:
             self._consumer.close(java_class(self.session, "java.time.Duration").ofMillis(0))
             self._consumer = None

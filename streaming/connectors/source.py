@@ -1,4 +1,4 @@
-"""Reading Kafka with Spark's own source, live and again. Spec: reliability.md 9."""
+"""Reads Kafka with Spark's own source, live and again. Spec: reliability.md 9."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ _CLIENT = {
     "kafka.enable.metrics.push": "false",
     "kafka.auto.include.jmx.reporter": "false",
     "includeHeaders": "true",
-    # A broker that has gone away fails its own query, and holds nobody up for long.
+    # A broker that has gone away fails its own query, and holds up no other for long.
     "kafkaConsumer.pollTimeoutMs": "10000",
     "kafka.default.api.timeout.ms": "20000",
     "kafka.request.timeout.ms": "10000",
-    # Direct topics may drop what nobody has read yet; `beginnings` tells if others do.
+    # Direct topics may drop what nobody has read yet; `beginnings` shows whether others do.
     "failOnDataLoss": "false",
 }
 
 
 FETCH_SHARE = 8
-"""One part in so many of the heap is for what consumers have fetched and nobody has asked for."""
+"""The share of the heap, as one part in so many, for what consumers have fetched in advance."""
 
 FETCH_BYTES = 16_384, 1_048_576
-"""What one of them fetches at once, at least and at most; at most is also Kafka's default."""
+"""What each consumer fetches at once, at least and at most; at most is also Kafka's default."""
 
 RECORD_BYTES = 200
-"""A record is reckoned to take at least so much there, and as an object some times as much."""
+"""A record is assumed to take at least this much there, and as an object several times as much."""
 
 
 def fetching(heap: int, partitions: int) -> Mapping[str, str]:
-    """Return how much consumers fetch at once, that they do not fill the heap.
+    """Return how much consumers fetch at once, so that they do not fill the heap.
 
-    They stay open, one for each partition, and each holds what it has fetched and has not been
-    asked for yet.
+    They stay open, one for each partition, and each holds what it has fetched and has not handed
+    out yet.
 
     Args:
         heap: Bytes of the JVM's heap.
@@ -85,8 +85,8 @@ def live(
         session: Spark.
         kafka: Options of Kafka's Java client.
         pattern: Java regular expression of the topics; new topics are found at every batch.
-        offsets_max: Records that one batch takes at most.
-        partitions: Among how many consumers their part of the heap is shared out, or nearly.
+        offsets_max: Maximum number of records that one batch takes.
+        partitions: Approximate number of consumers that share their part of the heap.
     """
     heap = java_class(session, "java.lang.Runtime").getRuntime().maxMemory()
     more = {
@@ -110,7 +110,7 @@ def again(session: SparkSession, kafka: Mapping[str, str], ranges: Ranges) -> Da
     Args:
         session: Spark.
         kafka: Options of Kafka's Java client.
-        ranges: What to read; records that are no longer there are left out.
+        ranges: What to read; records that no longer exist are left out.
     """
     topics: dict[str, dict[str, tuple[int, int]]] = {}
     for place, range_ in sorted(ranges.items()):
