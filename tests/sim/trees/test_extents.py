@@ -94,19 +94,49 @@ def test_what_went_to_a_holder_who_is_no_more_goes_to_others(one_response: bool)
 
 def test_a_realm_that_holds_a_role_asks_nobody_beyond() -> None:
     """Though the way to its holder has to be found again. Spec: tree_layer 5.4, 5.8."""
-    wires = (("a", "b"), ("b", "c"), ("c", "h"), ("h", "b"))
+    wires = (("a", "b"), ("b", "c"), ("c", "h"), ("h", "b"), ("b", "x"))
     settings = Settings(ping_ms=0, copies_trees=False)
-    realms = {"a": "r2", "b": "r1", "c": "r1", "h": "r1"}
+    realms = {"a": "r2", "b": "r1", "c": "r1", "h": "r1", "x": "r2"}
     mesh = world(wires, realms=realms, settings=settings)
     mesh.role("a", "r")
     mesh.role("h", "r", is_exclusive=True, extent=Extent.REALM)
     mesh.run()
     assert told_apart(mesh, "b").reached == ["h"]
+    assert told_apart(mesh, "x").reached == ["a"]
+    assert inside(mesh, "b").trees[PLACE.tree].roles["r"].everywhere.is_certified
     mesh.cut("b", "h")
     mesh.run()
     for node in "bch":
         assert told_apart(mesh, node).reached == ["h"]
     assert told_apart(mesh, "a").reached == ["a"]
+
+
+def test_who_gave_way_in_a_realm_is_looked_for_by_nobody() -> None:
+    """Also once the holder has gone: it took the way to all whom it kept out. Spec: tree_layer 5.4."""
+    mesh = world(BRIDGE, realms=OUTER)
+    mesh.role("b", "r", extent=Extent.REALM)
+    mesh.run()
+    mesh.role("h", "r", is_exclusive=True, extent=Extent.REALM)
+    mesh.run()
+    assert lost_by(mesh, "b")
+    mesh.unrole("h", "r")
+    mesh.run()
+    for node in "bh":
+        assert not told_apart(mesh, node).reached
+    assert mesh.frames["RouteBreak"] == 0
+
+
+def test_one_instance_waits_for_no_more_than_the_holder_of_the_realm() -> None:
+    """A neighbour that answers nothing delays nobody who has heard of it. Spec: tree_layer 5.8."""
+    settings = Settings(ping_ms=0, copies_trees=False)
+    mesh = world((("b", "h"), ("b", "z")), realms=dict.fromkeys("bhz", "r1"), settings=settings)
+    mesh.role("h", "r", is_exclusive=True, extent=Extent.REALM)
+    mesh.run()
+    inside(mesh, "b").trees.clear()
+    mesh.intercept = lambda node, _, frame: [] if node == "z" else [frame]
+    call = mesh.send("b", "r", one_instance=True)
+    mesh.run(for_ms=500)
+    assert (call.reached, call.items) == (["h"], [b"h"])
 
 
 def test_no_copy_of_what_lies_beyond_hides_the_holder_of_the_realm() -> None:
