@@ -65,13 +65,13 @@ def batch_rows(
 
     Args:
         records: The batch.
-        wanted: Endpoint topic -> regular expression of the subjects that were ever asked for.
-        asked: Outbox topic without its class -> the same of what is asked for behind its link.
-        kinds: Of topics with messages that the batch has records of: a table costs as much
+        wanted: Endpoint topic -> regular expression of the subjects ever requested there.
+        asked: Outbox topic without its class -> the same for what is requested behind its link.
+        kinds: Kinds of topics with messages for which the batch has records: a table costs as much
             without a record as with a hundred.
-        bundles: How subjects are taken together; None: each alone.
-        tasks: That make the last of the rows side by side; with one, which holds all records,
-            nothing is shared out. None: a few for each table.
+        bundles: How subjects are combined; None: each separately.
+        tasks: Number of tasks that compute the last rows in parallel; with one, which holds all
+            records, nothing is shuffled. None: a few for each table.
     """
     tables: list[DataFrame] = [small_rows(records), ledger_rows(records), minute_rows(records)]
     if INGRESS in kinds:
@@ -108,10 +108,10 @@ def _row(table: str) -> Column:
 def _listed(
     frame: DataFrame, table: str, keys: Sequence[str], each: Sequence[str], *ids: str
 ) -> DataFrame:
-    """Return a table as one row for all that have the same keys, and a list of each other column.
+    """Return a table with one row per distinct keys, and a list of each other column.
 
-    With many endpoints most of a batch are such rows, and most of each is what others say too.
-    Topic ids among the keys become text last: by another key all would be shared out again.
+    With many endpoints most of a batch is such rows, and most of each repeats the others. Topic ids
+    among the keys become text last: another key would cause another shuffle.
     """
     columns, listed, row = _lists(table, tuple(keys), tuple(each))
     grouped = frame.groupBy(*columns).agg(listed)
@@ -139,9 +139,9 @@ def _block(offset: Column) -> Column:
 
 
 def ingress_rows(records: DataFrame, bundles: Bundles | None = None) -> DataFrame:
-    """Digest of the published messages per (partition, block, subject or bundle of such).
+    """Digest of the published messages per (partition, block, subject or bundle of subjects).
 
-    Those that the mesh may have had to refuse are a bundle of which nothing is known.
+    Those that the mesh may have had to refuse are a bundle about which nothing is known.
 
     Spec: K29, K31.
     """
@@ -157,7 +157,7 @@ def ingress_rows(records: DataFrame, bundles: Bundles | None = None) -> DataFram
 
 @cached_columns
 def _of_source(key: str) -> list[Column]:
-    """Return by what published messages are told apart."""
+    """Return the columns that distinguish published messages."""
     return [
         F.col("topic"),
         F.col("partition"),
@@ -173,11 +173,11 @@ def _digests() -> list[Column]:
 
 @cached_columns
 def _one_of(key: str, known: int | None) -> Column:
-    """Return the subject of a group, or of a bundle how many filters told it apart from others."""
+    """Return a group's subject; for a bundle, how many filters distinguish it from others."""
     is_odd, of, nothing = F.col("is_odd"), F.col(key), F.lit(None).cast("string")
     subject, bundle = (of, nothing) if known is None else (nothing, of)
-    # By what the group has in common alone: of text no hash table holds a least or a first one, so
-    # all that was published would be sorted.
+    # Only by what the group has in common: hash tables hold no minimum or first value of text, so
+    # everything published would be sorted.
     selected = F.when(is_odd, F.when(of.isNotNull(), F.lit(""))).otherwise(bundle)
     return F.struct(
         subject.alias("subject"),
@@ -210,9 +210,9 @@ def _delivered() -> list[Column]:
 def unwanted_rows(
     records: DataFrame, wanted: Mapping[str, str], *, is_alone: bool = False
 ) -> DataFrame:
-    """Direct deliveries of subjects that nobody is known to have asked for. Spec: K31.
+    """Direct deliveries of subjects that nobody is known to have requested. Spec: K31.
 
-    Guaranteed ones are certified. Whoever has subscribed since then asks for them after all.
+    Guaranteed ones are certified. A later subscription may request them after all.
     """
     patterns = _patterns(records, wanted)
     found = joined(records.where(_is_direct()), patterns, ["topic"], "left", is_alone=is_alone)
@@ -228,7 +228,7 @@ def _is_direct() -> Column:
 
 @cached_columns
 def _is_strange() -> Column:
-    # Java's matching goes as deep as a subject has levels: what is too long for one is left out.
+    # Java's matching recurses as deep as a subject has levels: too long subjects are left out.
     is_short = F.octet_length("subject") <= SUBJECT_BYTES_MAX
     is_asked = F.when(is_short, F.rlike(F.col("subject"), F.col("pattern")))
     return ~F.coalesce(is_asked, F.lit(False))
@@ -254,12 +254,12 @@ def _unwanted() -> tuple[list[Column], list[Column]]:
 
 @cached_columns
 def _recorded() -> list[Column]:
-    """Return between which offsets of their own topic records are."""
+    """Return the range of offsets of the records in their own topic."""
     return [F.min("offset").alias("record_first"), F.max("offset").alias("record_last")]
 
 
 def _shown(column: str) -> Column:
-    """Return the beginning of what may be a subject: of one that is too long it still says so."""
+    """Return the start of what may be a subject: a too long one still shows as such."""
     return F.substring(column, 1, SUBJECT_BYTES_MAX + 1)
 
 
@@ -284,9 +284,9 @@ def joined(
     Args:
         frame: The frame.
         small: The small one.
-        on: By what.
-        how: How.
-        is_alone: Whether one task makes all of it, of frames that have one partition.
+        on: The join columns.
+        how: The kind of join.
+        is_alone: Whether one task computes all of it, of frames that have one partition.
     """
     if is_alone:
         return frame.join(small, on=on, how=how).coalesce(1)  # else Spark forgets that it is one
@@ -296,7 +296,7 @@ def joined(
 def needless_rows(
     records: DataFrame, asked: Mapping[str, str], *, is_alone: bool = False
 ) -> DataFrame:
-    """Subjects that crossed a link and that nobody behind it is known to ask for. Spec: DESIGN 3.
+    """Subjects that crossed a link and that nobody behind it is known to request. Spec: DESIGN 3.
 
     Each subject of an outbox is matched once. Copies for members of queues travel under addresses
     of the mesh; what was moved, or passed nodes that are configured apart, follows other rules.
@@ -360,7 +360,7 @@ def _delivery() -> tuple[list[Column], list[Column]]:
 
 
 def stray_rows(records: DataFrame) -> DataFrame:
-    """Records of endpoint and outbox topics that do not say what they are, counted."""
+    """Records of endpoint and outbox topics that do not identify themselves, counted."""
     strays = records.where(_is_stray()).groupBy("topic", "partition")
     return _rows(strays.agg(*_stray()), "stray")
 
@@ -380,7 +380,7 @@ def _stray() -> list[Column]:
 
 
 def frame_columns(records: DataFrame, *more: str) -> DataFrame:
-    """Return one row per frame: the parts of `header` that audits look at, and columns to keep."""
+    """Return one row per frame: the parts of `header` that audits use, and columns to keep."""
     return records.where(_has_header()).select(*_header_parts(), *more)
 
 
@@ -410,10 +410,10 @@ def _header_parts() -> list[Column]:
         origin["first"].alias("origin_first"),
         origin["last"].alias("origin_last"),
         origin["count"].alias("messages"),
-        # Of several, the first is that of the origin; who was configured apart counts apart.
+        # Of several, the first is the origin's; nodes configured apart count separately.
         F.when(F.size(origin["eras"]) == 1, origin["eras"][0]["number"]).alias("era"),
         origin["node"].alias("node"),
-        # An empty path begins nowhere: no member of a queue has sent it on.
+        # An empty path begins nowhere: no member of a queue has passed it on.
         (
             F.coalesce(F.try_element_at(header["path"], F.lit(1)) != origin["node"], F.lit(False))
             & is_addressed()
@@ -423,7 +423,7 @@ def _header_parts() -> list[Column]:
 
 @cached_columns
 def is_addressed() -> Column:
-    """Return a column: whether members of queues alone shall get the messages of a frame."""
+    """Return a column: whether a frame's messages are only for members of queues."""
     subjects = F.col("header")["origin"]["subjects"]
     return F.forall(subjects, lambda one: one.startswith(QUEUE_PREFIX))
 
@@ -431,8 +431,8 @@ def is_addressed() -> Column:
 def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
     """Chains, origins and counts of frames: interval arithmetic on headers. Spec: K11.
 
-    Of a chain the next frame goes on where the furthest one before it ended: what was sent twice
-    ends before that.
+    In a chain the next frame continues where the furthest previous one ended: repeats end before
+    that.
     """
     found = frame_columns(records)
     shared = found if is_alone else found.repartition("topic", "partition")
@@ -444,7 +444,7 @@ def frame_rows(records: DataFrame, *, is_alone: bool = False) -> DataFrame:
 
 @cached_columns
 def _chained() -> tuple[dict[str, Column], dict[str, Column]]:
-    """Return how frames stand to those before them, and what follows from that."""
+    """Return how frames relate to those before them, and what follows from that."""
     outbox = ("topic", "partition", "is_repair")
     before = (Window.unboundedPreceding, -1)
     chain = Window.partitionBy(*outbox, "chain_id", "chain_partition").orderBy("offset")

@@ -1,7 +1,7 @@
-"""Subjects that the same filters select, taken together on the JVM. Spec: K26, K31.
+"""Subjects that the same filters select, combined on the JVM. Spec: K26, K31.
 
-A matcher of its own: each shape of filters makes one text of a subject, and that text is a filter
-that was asked for, or not. So a subject costs as much as there are shapes, whatever the filters.
+A matcher of its own: each shape of filters turns a subject into one text, and that text is a
+requested filter, or not. So a subject costs as much as there are shapes, whatever the filters.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from streaming.tables.filters import LITERAL, SUBJECT_PATTERN, Shape
 
 BETWEEN = "\n"
-"""Stands between the filters of a bundle: none has it."""
+"""Separates the filters of a bundle: no filter contains it."""
 
 
 @dataclass(frozen=True)
 class Bundles:
-    """How subjects are taken together.
+    """How subjects are combined.
 
     Attributes:
-        filters: That tell them apart, by shape.
-        known: Of a filter with this number or a higher one nothing is known.
+        filters: Filters that distinguish them, by shape.
+        known: About a filter with this number or a higher one nothing is known.
     """
 
     filters: Mapping[Shape, Sequence[str]]
@@ -38,7 +38,7 @@ class Bundles:
 
     @cached_property
     def column(self) -> Column:
-        """Return of the column `subject` the filters that select it; null if it is no subject."""
+        """Return for the column `subject` the filters that select it; null if it is no subject."""
         levels = "split(subject, '/', -1)"
         told = ", ".join(
             f"if({_text(shape, levels)} in ({', '.join(map(_quoted, filters))}),"
@@ -50,7 +50,7 @@ class Bundles:
 
 
 def _text(shape: Shape, levels: str) -> str:
-    """Return what a subject would have to be called as a filter of a shape, or null."""
+    """Return the text of a subject as a filter of a shape, or null."""
     if shape == LITERAL:
         return "subject"
     count = len(shape.stars)

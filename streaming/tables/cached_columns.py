@@ -1,4 +1,4 @@
-"""Columns that are made once: they name no data, so every batch can use those of the one before."""
+"""Columns that are built once: they name no data, so every batch can reuse them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MADE_MAX = 100
-"""What one function makes is kept for so many arguments at most: some go by what clients ask for,
-and of that there is always more."""
+"""For how many arguments the results of one function are kept: some depend on what clients request,
+and that never ends."""
 
 
 def cached_columns(make: Callable[P, T]) -> Callable[P, T]:
-    """Keep what a function makes, by its arguments, as long as the JVM runs that has it.
+    """Cache a function's results, by its arguments, as long as their JVM runs.
 
-    To make the columns of a batch Python and the JVM speak to each other some thousand times: of a
+    Building the columns of a batch takes some thousand calls between Python and the JVM: for a
     small batch that is a good part of the work.
     """
     made: dict[object, T] = {}

@@ -15,10 +15,10 @@ from streaming.tables.cached_columns import cached_columns
 from streaming.tables.rows import SUBJECT_BYTES_MAX
 from streaming.tables.topics import ANNOUNCEMENT, CONTROL, ENDPOINT, INGRESS, OUTBOX, SMALL_KINDS
 
-#: What `from_avro` makes of bytes that are not what the schema says: null, and no failed query.
+#: What `from_avro` returns for bytes that do not match the schema: null, and no failed query.
 _LENIENT = {"mode": "PERMISSIVE"}
 
-#: Reads of a frame's value only what an audit needs: Avro then skips payloads unallocated.
+#: Reads only what an audit needs of a frame's value: Avro then skips payloads unallocated.
 FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "io.trellis.mesh",
 "fields": [{"name": "messages", "type": {"type": "array", "items": {"type": "record",
 "name": "Message", "fields": [{"name": "offset_delta", "type": "long"},
@@ -26,13 +26,13 @@ FRAME_VALUE_READER = """{"type": "record", "name": "FrameValue", "namespace": "i
 
 
 NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
-"""Stands for bytes that are no text where Java has made text of them."""
+"""Stands for bytes that are not text where Java has made text of them."""
 
 _RESERVED = f"{MESH_HEADER}-"
 
 _FIRST_MS = 1
-"""The create time under which a message of create time 0 is delivered: to the mesh's client library
-0 means now."""
+"""The create time under which a message of create time 0 is delivered: for the mesh's client
+library 0 means now."""
 
 
 DELIVERY_READER = """{"type": "record", "name": "Delivery", "namespace": "io.trellis.mesh",
@@ -59,7 +59,7 @@ def parsed(raw: DataFrame, prefix: str, message_bytes_max: int) -> DataFrame:
         `topic, partition, offset, at_ms, topic_kind, letter, subject, is_odd, delivery, header,
         content, size, key, value`; `key` and `value` are null where their bytes may be many,
         `content` stands for what clients wrote, `size` is that of key and value in bytes, and
-        `is_odd` says of a published message that the mesh may have had to refuse it.
+        `is_odd` marks a published message that the mesh may have had to refuse.
     """
     opened = placed(raw, prefix).withColumns(_read()).withColumns(_sound())
     return opened.select(*_parts(message_bytes_max))
@@ -102,7 +102,7 @@ def _parts(message_bytes_max: int) -> list[Column]:
 
 
 def placed(raw: DataFrame, prefix: str) -> DataFrame:
-    """Return records with what their topic is: `topic_kind` and `letter`.
+    """Return records with the kind of their topic: `topic_kind` and `letter`.
 
     Native string operations in a projection of their own: computed once per record.
     """
@@ -124,8 +124,8 @@ def _places(prefix: str) -> dict[str, Column]:
 def _subject(message_bytes_max: int) -> Column:
     """Return the subject of an ingress record, or null if the mesh must refuse it. Spec: K6, K7.
 
-    Lambdas over arrays run interpreted, so the usual record, whose only header is the subject,
-    takes a way of its own.
+    Lambdas over arrays run interpreted, so the usual record, whose only header is the subject, has
+    a special path.
     """
     headers, only, is_plain = F.col("headers"), _only(), _is_plain()
     named = F.filter(headers, lambda header: header["key"] == SUBJECT_HEADER)
@@ -154,15 +154,15 @@ def _is_plain() -> Column:
 def _has_odd_name() -> Column:
     """Return whether a header has a name that may not have been UTF-8.
 
-    Kafka's Java client puts a sign of its own for what is none, and does not tell whether a client
-    wrote just that. The mesh refuses the one and carries the other. Spec: K7.
+    Kafka's Java client replaces invalid characters by a sign of its own, and does not say whether a
+    client wrote just that. The mesh refuses the one and carries the other. Spec: K7.
     """
     is_odd = F.exists("headers", lambda header: header["key"].contains(NO_UTF8))
     return F.when(_is_plain(), F.lit(False)).otherwise(F.coalesce(is_odd, F.lit(False)))
 
 
 def _delivered_subject() -> Column:
-    """Return the subject that a delivery tells, next to its last header. Spec: K8."""
+    """Return the subject in a delivery, in the header before the last. Spec: K8."""
     told = F.get(F.col("headers"), F.size("headers") - 2)
     return F.when(told["key"] == SUBJECT_HEADER, told["value"].cast("string"))
 
@@ -170,9 +170,9 @@ def _delivered_subject() -> Column:
 def content_column() -> Column:
     """Return the hash of what a client wrote: key, value, headers, subject and create time.
 
-    At ingress what is reserved for the mesh does not count, for the mesh removes it; a delivery
+    At ingress headers reserved for the mesh do not count, because the mesh removes them; a delivery
     ends with the subject and the identity, and everything before these is the client's. Nulls
-    leave a hash as it is, so beside what may be null stands its length, or whether it is there.
+    leave a hash unchanged, so next to what may be null is its length, or whether it is there.
     Spec: K7, K8.
     """
     headers = F.col("headers")
@@ -215,7 +215,7 @@ def _length(column: Column) -> Column:
 def moves_column() -> Column:
     """Return how often a delivered message was moved to another member of its queue.
 
-    What is no number that a mover writes excuses nothing: it stands for 0.
+    Anything but a number that a mover writes excuses nothing: it counts as 0.
     """
     moves = F.try_element_at(F.col("delivery")["ext"], F.lit(MOVED_EXT))
     written = F.when(F.octet_length(moves) <= MOVED_BYTES, F.hex(moves))
@@ -223,10 +223,10 @@ def moves_column() -> Column:
 
 
 def _read_delivery(headers: Column) -> Column:
-    """Return what the header `mesh`, the last of a delivered record, says, or null. Spec: K8, K9.
+    """Return the decoded header `mesh`, the last of a delivered record, or null. Spec: K8, K9.
 
-    It is read in a projection of its own, as is a frame's header: each place that names what
-    `from_avro` reads would read it again, and every reader loads Hadoop's settings in every task.
+    It is read in a projection of its own, as is a frame's header: each place that names a result of
+    `from_avro` would read it again, and every reader loads Hadoop's settings in every task.
     """
     last = F.try_element_at(headers, F.lit(-1))
     options = {**_LENIENT, "avroSchema": DELIVERY_READER}
@@ -235,7 +235,7 @@ def _read_delivery(headers: Column) -> Column:
 
 
 def _sound_delivery() -> Column:
-    """Return that, or null: of offsets below 0 there are no messages."""
+    """Return the same, or null: below offset 0 there are no messages."""
     delivery = F.col("delivery")
     numbers = [delivery[name] >= 0 for name in ("partition", "generation", "offset")]
     is_sound = reduce(Column.__and__, numbers, delivery["version"] == VERSION)
@@ -266,9 +266,9 @@ def frame_messages_column() -> Column:
 def digest_columns(partition: Column, offset: Column) -> list[Column]:
     """Return the aggregates of a set of messages of one source. Spec: K29.
 
-    The topic id is the key of every group that these are taken over, so hashing it too would
-    tell nothing apart; the generation of an offset is known by those alone who deliver it. Both
-    halves are summed alone: a sum of whole hashes overflows.
+    The topic id is the key of every group that these are taken over, so hashing it too would not
+    distinguish anything; only those that deliver it know the generation of an offset. Both halves
+    are summed separately: a sum of whole hashes overflows.
     """
     identity = F.xxhash64(partition.cast("int"), offset.cast("long"))
     return [

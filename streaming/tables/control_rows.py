@@ -1,7 +1,7 @@
-"""The rows of a batch without messages: what nodes say of themselves, and little else.
+"""The rows of a batch without messages: nodes' records about themselves, and little else.
 
-Such are most batches of a mesh at rest. Their records are few, so nothing of messages is parsed and
-nothing grouped: one pass tells each as a row, and which of them are the newest Python finds.
+Most batches of a mesh at rest are like that. Their records are few, so no messages are parsed and
+nothing is grouped: one pass turns each into a row, and Python finds the newest.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from streaming.tables.topics import LEDGER
 
 
 def control_rows(raw: DataFrame, prefix: str) -> DataFrame:
-    """Return what `batch_rows` would of records that are no messages, small ones not yet grouped.
+    """Return what `batch_rows` would for records that are no messages, small ones not yet grouped.
 
     Args:
         raw: Columns `topic, partition, offset, timestamp, key, value, headers` of Spark's Kafka
-            source; records of topics with messages tell nothing.
+            source; records of topics with messages are ignored.
         prefix: Start of every topic name of the mesh.
     """
     told = placed(raw, prefix).withColumns(_told())

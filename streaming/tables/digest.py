@@ -7,7 +7,7 @@ from typing import NamedTuple
 BLOCK_BITS = 12
 
 BLOCK_OFFSETS = 1 << BLOCK_BITS
-"""Source offsets that one certificate speaks for. Spec: K29."""
+"""Number of source offsets that one certificate covers. Spec: K29."""
 
 
 class Digest(NamedTuple):
@@ -15,15 +15,15 @@ class Digest(NamedTuple):
 
     Equal digests mean equal multisets of messages with equal contents, but for chances of 2^-64
     and less: a message that comes twice cancels out of `xor` and shows in `count` and the sums.
-    Chances, not malice: whoever chooses what is hashed can make two sets look alike.
+    Chances, not malice: an attacker who chooses what is hashed can make two sets look alike.
 
     Attributes:
         count: Messages.
         xor: Exclusive or of the hashes of their identities.
         high: Sum of the upper halves of these hashes.
         low: Sum of the lower halves.
-        content: Exclusive or of the hashes of identity and content together: of the same
-            identities it tells whether each has its own content.
+        content: Exclusive or of the hashes of identity and content together: for the same
+            identities it shows whether each has its own content.
     """
 
     count: int = 0  # type: ignore[assignment]  # nobody counts the parts of a digest

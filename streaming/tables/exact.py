@@ -1,4 +1,4 @@
-"""Reading again message by message what digests and intervals could not tell: on the JVM.
+"""Reads again, message by message, what digests and intervals could not decide: on the JVM.
 
 Each function takes parsed records beside a small frame of requests and returns one string column
 of JSON objects, a handful of them. Spec: K29, performance.md 5.
@@ -16,19 +16,19 @@ from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.topics import ENDPOINT, INGRESS
 
 OFFSETS_MAX = 100
-"""Source offsets that one answer spells out; the counts tell how many there are."""
+"""Source offsets that one answer lists; the counts show how many there are."""
 
 CASES = """`case` int, topic string, `partition` int, first long, last long, delivered_last long,
 endpoint_topics string, source_id string, is_own boolean, may_move boolean"""
-"""Blocks and endpoints to be read; topics of endpoints with a blank before and behind each. With
+"""Blocks and endpoints to read; topics of endpoints with a blank before and after each. With
 `is_own` what was moved there from another member of a queue is left out; without `may_move` nothing
 can have been moved, whatever it says."""
 
 WANTS = "`case` int, pattern string, first long, last long, is_must boolean"
-"""What must and may come, per case: of subjects that a regular expression tells."""
+"""What must and may arrive, per case: subjects given by a regular expression."""
 
 GENERATIONS = "`case` int, generation int, first long"
-"""Generations of the source that were told of, each from an offset on, per case."""
+"""The reported generations of the source, each from an offset on, per case."""
 
 DELIVERY_REQUESTS = """request int, topic string, `partition` int, source_id string,
 source_partition int, generation int, since long"""
@@ -39,7 +39,7 @@ source_partition int, generation int, since long, until long, is_arrival boolean
 """Frames that may hold a message twice; one row per outbox partition of a request."""
 
 END_REQUESTS = "request int, topic string, `partition` int, position long"
-"""Positions in outbox partitions; asked is what the frames below them hold."""
+"""Positions in outbox partitions; the question is what the frames below them hold."""
 
 
 def _lines(frame: DataFrame) -> DataFrame:
@@ -60,14 +60,14 @@ def case_outcomes(
     *,
     is_alone: bool = False,
 ) -> DataFrame:
-    """Return per case what had to come, what came, and how the two differ.
+    """Return per case what had to arrive, what arrived, and how the two differ.
 
     Args:
         records: Parsed records of the ingress and endpoint partitions concerned.
         cases: As `CASES`.
         wants: As `WANTS`.
         generations: As `GENERATIONS`.
-        is_alone: Whether one task makes all of it, of frames that have one partition.
+        is_alone: Whether one task computes all of it, of frames that have one partition.
     """
     asked = _expected(records, cases, wants, is_alone=is_alone)
     came = _received(records, cases, generations, is_alone=is_alone)
