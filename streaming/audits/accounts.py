@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mesh.model.findings import FindingKind
 from mesh.model.reasons import DropReason
 from mesh.model.state import Ledger, SourceRange
-from streaming.audits.findings import Finding, records
+from streaming.audits.finding_register import Finding, records
 from streaming.tables.rows import FrameRow, StrayRow, TopicPartition
 from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, is_place, place_of
 

@@ -19,7 +19,7 @@ from streaming.audits.claims import Claim, unowed
 from streaming.audits.comparisons import Comparison
 from streaming.audits.consumed_records import ConsumedRecords
 from streaming.audits.eras import Eras
-from streaming.audits.findings import Register, records
+from streaming.audits.finding_register import Register, records
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names

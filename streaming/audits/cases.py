@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.model.findings import FindingKind
-from streaming.audits.findings import EVIDENCE_MAX, IDS_MAX, Finding, message_id
+from streaming.audits.finding_register import EVIDENCE_MAX, IDS_MAX, Finding, message_id
 from streaming.audits.generations import FIRST, Generation
 from streaming.audits.interest import EndpointKey
 from streaming.tables.rows import SourceKey, TopicPartition

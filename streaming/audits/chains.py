@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
 from mesh.model.frames import generation_and_offset
-from streaming.audits.findings import Finding, message_range, records
+from streaming.audits.finding_register import Finding, message_range, records
 from streaming.audits.names import Names
 from streaming.audits.row_findings import row_finding
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.findings import FindingKind
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.splits import Splits
 
 LASTS_S = 30.0

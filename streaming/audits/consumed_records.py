@@ -13,7 +13,7 @@ from math import inf
 
 from mesh.model.findings import FindingKind
 from streaming.audits.cases import endpoint_finding
-from streaming.audits.findings import Finding, records
+from streaming.audits.finding_register import Finding, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
 from streaming.tables.rows import DeliveryRow, TopicPartition

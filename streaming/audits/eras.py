@@ -17,7 +17,7 @@ from mesh.model.control import Change, Stage
 from mesh.model.findings import FindingKind
 from mesh.model.state import Cut
 from mesh.model.topology import Topology
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.link_reach import LinkReach
 from streaming.audits.paths import LinkPlan
 from streaming.audits.pending import Pending

@@ -19,7 +19,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.wire.keys import RepairKey
 from streaming.audits.chains import ChainKey
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.generations import Generations
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.names import Names

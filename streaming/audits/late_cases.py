@@ -14,7 +14,7 @@ from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
 from streaming.audits.block_judgements import World, claims_of, evidence_of, moved_to
 from streaming.audits.cases import Case, endpoint_finding
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.late_deliveries import LateDeliveries, LateKey
 from streaming.audits.verdicts import wants_of
 from streaming.tables.rows import TopicPartition

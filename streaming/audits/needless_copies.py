@@ -15,7 +15,7 @@ from typing import NamedTuple
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
 from streaming.audits.eras import Eras
-from streaming.audits.findings import Finding, message_range, records
+from streaming.audits.finding_register import Finding, message_range, records
 from streaming.audits.interest import Interest
 from streaming.audits.link_reach import LinkReach
 from streaming.audits.matching import is_filter, pattern_of, selects

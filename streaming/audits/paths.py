@@ -10,7 +10,7 @@ from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.names import Names
 from streaming.audits.row_findings import row_finding
 from streaming.audits.walks import START, Crossing, Pair, Trail, crossed, crossings_of, receivers_of

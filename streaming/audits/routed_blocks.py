@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from mesh.errors import RemoteProtocolError
 from mesh.model.state import SourceRange
 from mesh.wire.state import decode_ledger
-from streaming.audits.findings import records
+from streaming.audits.finding_register import records
 from streaming.audits.names import Names
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import (

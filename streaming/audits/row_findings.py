@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh.model.findings import FindingKind
-from streaming.audits.findings import Finding, message_range, records
+from streaming.audits.finding_register import Finding, message_range, records
 from streaming.tables.rows import DeliveryRow, FrameRow
 from streaming.tables.topics import place_of
 

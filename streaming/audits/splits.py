@@ -16,7 +16,7 @@ from mesh.model.findings import FindingKind
 from mesh.model.links import Gate
 from mesh.model.topology import Topology
 from mesh.model.words import LinkWord
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 
 BEHIND_MAX = 10
 """Heartbeats that an acknowledgement may lag. Spec: K32."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
-from streaming.audits.findings import Finding, Register
+from streaming.audits.finding_register import Finding, Register
 from streaming.audits.interest import EndpointKey
 from streaming.audits.pending import Pending
 from streaming.audits.tickets import Standstill

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
-from streaming.audits.findings import EVIDENCE_MAX, Finding, message_range, records
+from streaming.audits.finding_register import EVIDENCE_MAX, Finding, message_range, records
 from streaming.audits.names import Names
 from streaming.audits.pending import Pending
 from streaming.audits.row_findings import row_finding

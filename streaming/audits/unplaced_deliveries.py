@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.frames import MessageClass
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.interest import EndpointKey
 from streaming.audits.late_deliveries import LateDeliveries, LateKey
 from streaming.audits.names import Names

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
-from streaming.audits.findings import Finding, message_range, records
+from streaming.audits.finding_register import Finding, message_range, records
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.matching import is_filter, is_subject, pattern_of, selects
 from streaming.audits.names import Names

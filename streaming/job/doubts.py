@@ -9,7 +9,7 @@ from typing import TypeVar
 from mesh.errors import TransportUnavailableError
 from mesh.model.findings import FindingKind
 from streaming.audits.cases import endpoint_finding, fault
-from streaming.audits.findings import Finding, message_id, message_range, records
+from streaming.audits.finding_register import Finding, message_id, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion

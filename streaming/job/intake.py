@@ -42,7 +42,7 @@ from mesh.wire.keys import (
     parse_subscription_key,
 )
 from mesh.wire.state import decode_fact, decode_ledger
-from streaming.audits.findings import Finding, records
+from streaming.audits.finding_register import Finding, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
 from streaming.audits.row_findings import row_finding

@@ -10,7 +10,7 @@ from mesh.model.findings import FindingKind
 from streaming.audits.block_judgements import World
 from streaming.audits.cases import Case, CaseOutcome, case_findings
 from streaming.audits.certificates import ended_of
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.late_cases import copy_cases, late_cases, unreadable
 from streaming.audits.settlement import put_off, settle
 from streaming.audits.silences import silent

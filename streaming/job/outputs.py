@@ -11,7 +11,7 @@ from heapq import nsmallest
 from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
 from streaming.audits.canaries import Way, WayTally
-from streaming.audits.findings import Finding, Register, Seen
+from streaming.audits.finding_register import Finding, Register, Seen
 from streaming.audits.hours import Hour, HourKey
 from streaming.audits.interest import Ended
 from streaming.audits.links import LinkCount

@@ -17,7 +17,7 @@ from streaming.audits.colours import Colours
 from streaming.audits.consumed_records import ConsumedRecords
 from streaming.audits.eras import Eras
 from streaming.audits.excuses import Excuses
-from streaming.audits.findings import Register
+from streaming.audits.finding_register import Register
 from streaming.audits.holds import Holds
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import EndpointKey, Interest

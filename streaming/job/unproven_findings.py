@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh.model.findings import FindingKind
-from streaming.audits.findings import Finding, records
+from streaming.audits.finding_register import Finding, records
 from streaming.audits.interest import EndpointKey
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of

@@ -15,7 +15,7 @@ from mesh.model.control import Heartbeat
 from mesh.model.topology import Topology
 from mesh.operate.audit.drills import DrillKind
 from mesh.operate.audit.planting import Planter
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
 from tests.streaming.conftest import Bench

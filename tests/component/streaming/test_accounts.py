@@ -17,7 +17,7 @@ from mesh.transport.reading import read_logs
 from mesh.wire.frames import decode_header
 from mesh.wire.state import decode_ledger
 from streaming.audits.accounts import Accounts
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 from tests.component.in_memory_mesh import Mesh
 

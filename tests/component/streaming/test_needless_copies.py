@@ -16,7 +16,7 @@ from mesh.wire.control import decode_subscription
 from mesh.wire.frames import decode_header
 from mesh.wire.keys import parse_subscription_key
 from mesh.wire.state import decode_ledger
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.interest import EndpointKey
 from streaming.audits.needless_copies import NEEDLESS_WAIT_S
 from streaming.job.state import State

@@ -13,7 +13,7 @@ from streaming.audits.blocks import Blocks
 from streaming.audits.cases import CaseOutcome
 from streaming.audits.certificates import Certifier
 from streaming.audits.eras import Eras
-from streaming.audits.findings import Register
+from streaming.audits.finding_register import Register
 from streaming.audits.holds import Holds
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import EndpointKey, Interest

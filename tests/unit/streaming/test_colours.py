@@ -9,7 +9,7 @@ from mesh.model.control import Heartbeat
 from mesh.model.topics import TopicNames
 from mesh.wire.control import encode_heartbeat
 from streaming.audits.colours import LASTS_S, Colours
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.splits import SILENT_S, Splits
 from streaming.job.intake import take_batch
 from streaming.job.plain import from_plain, to_plain

@@ -20,7 +20,7 @@ from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from mesh.wire.keys import RepairKey
 from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.findings import Finding, records
+from streaming.audits.finding_register import Finding, records
 from streaming.audits.interest import EndpointKey, Interest
 from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.minutes import Crossed, LinkHour

@@ -11,7 +11,7 @@ from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
 from streaming.audits.comparisons import Waiting
-from streaming.audits.findings import Finding, Seen
+from streaming.audits.finding_register import Finding, Seen
 from streaming.audits.routed_blocks import RoutedBlocks
 from streaming.connectors.sink import Output
 from streaming.job.extent import PastRange

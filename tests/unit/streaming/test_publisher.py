@@ -11,7 +11,7 @@ from mesh.model.control import Subscription
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.interest import EndpointKey
 from streaming.connectors.sink import Output
 from streaming.job.outputs import ENDPOINTS_MAX

@@ -13,7 +13,7 @@ import schemas
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
 from streaming.audits.canaries import Way, WayTally
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.rules import RULES
 from streaming.job.outputs import TABLES, canary_json, status_records
 from streaming.job.state import State

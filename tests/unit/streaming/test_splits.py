@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from mesh.model.control import Heartbeat, LinkState
 from mesh.model.findings import FindingKind
 from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.audits.splits import Splits
 from tests.unit.streaming.busy_mesh import BusyMesh
 

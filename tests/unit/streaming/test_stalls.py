@@ -15,7 +15,7 @@ from mesh.model.state import Cut
 from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.accounts import Account, CountBelow
 from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.findings import Register
+from streaming.audits.finding_register import Register
 from streaming.audits.interest import EndpointKey
 from streaming.audits.silences import silent
 from streaming.audits.splits import PairKey

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
-from streaming.audits.findings import Finding
+from streaming.audits.finding_register import Finding
 from streaming.connectors.sink import Output
 from streaming.job.outputs import take_outputs
 from streaming.job.state import State

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mesh.model.findings import FindingKind
-from streaming.audits import findings
-from streaming.audits.findings import FOUND_AGAIN_S, IDS_MAX, TOLD_MAX, Finding, Register
+from streaming.audits import finding_register
+from streaming.audits.finding_register import FOUND_AGAIN_S, IDS_MAX, TOLD_MAX, Finding, Register
 
 ONE = Finding(
     kind=FindingKind.DUPLICATE,
@@ -112,12 +112,12 @@ def test_a_new_finding_costs_the_same_however_many_there_are(
     """All were counted again for each: of 10,000 that took ten seconds of the processor."""
     looked = []
 
-    def noted(finding: Finding) -> findings.Group:
+    def noted(finding: Finding) -> finding_register.Group:
         looked.append(finding)
         return group(finding)
 
-    group = findings._group
-    monkeypatch.setattr(findings, "_group", noted)
+    group = finding_register._group
+    monkeypatch.setattr(finding_register, "_group", noted)
     register = Register()
     for number in range(3 * TOLD_MAX):
         register.add(replace(ONE, endpoint=f"b/s{number % 20}", source=f"t/{number}"))
