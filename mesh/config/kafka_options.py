@@ -147,7 +147,7 @@ Nothing on this list is a secret, names a file or a further address, or weakens 
 whoever can write the record must not be able to ask for what only this machine knows.
 """
 
-_OFF_BY_MINUS_ONE = ("topic.metadata.refresh.interval.ms",)
+_OFF_BY_MINUS_ONE = ("topic.metadata.refresh.interval.ms", "offset.store.sync.interval.ms")
 """Durations of which -1 means never."""
 _FUNCTIONS = ("logger", "on_commit", "on_delivery", "default.topic.config")
 _OTHER_NAMES: Mapping[str, str] = {

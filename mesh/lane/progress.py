@@ -227,6 +227,7 @@ class Progress:
     def forget(self, fact: Held | Sent) -> None:
         """Forget a target that is gone."""
         self.sent.pop((fact.at, fact.source), None)
+        self.moved.pop((fact.at, fact.source), None)
         self.since.pop((fact.at, fact.source), None)
         self.links.pop((fact.at, fact.source), None)
 

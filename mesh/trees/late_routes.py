@@ -132,8 +132,10 @@ def leave(node: Node, session: Session) -> None:
 
 def _is_for(node: Node, session: Session, scope: Extent, iid: InstanceId, route: Route) -> bool:
     """Return whether a message is to follow a route: who is known in the realm is in either map."""
+    reach = reach_of(node, session)
+    is_in_map = scope is reach or (route.extent is Extent.REALM and reach is not Extent.NODE)
     return (
-        (scope is reach_of(node, session) or route.extent is Extent.REALM)
+        is_in_map
         and session.iid in (0, iid)
         and iid not in session.offered
         and not session.options.one_instance

@@ -243,12 +243,12 @@ def _clear(node: Node, address: Address, iid: InstanceId) -> None:
         if one.iid <= iid:
             drop_local(node, one, RoleLoss.CLEARED)
     _, role = role_routes(node, address)
+    for scope in (Extent.CLOUD, Extent.REALM):
+        wipe(node, address, scope, [one for one in role.map(scope).routes if one <= iid])
     if role.exclusive <= iid:
         role.exclusive = InstanceId(0)
     if role.exclusive_inside <= iid:
         role.exclusive_inside = InstanceId(0)
-    for scope in (Extent.CLOUD, Extent.REALM):
-        wipe(node, address, scope, [one for one in role.map(scope).routes if one <= iid])
 
 
 def _answer_with_holder(

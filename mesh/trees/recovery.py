@@ -367,6 +367,8 @@ def _finish(node: Node, join: Join) -> None:
     for session in join.waiters:
         session.owed.pop(RECOVERY, None)
         session.is_incomplete = bool(session.recoveries) and not (join.ok and is_undisturbed)
+        if not join.scope.covers(reach_of(node, session)):
+            session.recoveries = 0  # the holder has gone for whom no further was asked
         node.ready.append(session)
     if join.late:
         node.joins[key] = Join(*key, join.late)

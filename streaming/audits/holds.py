@@ -30,10 +30,11 @@ class Holds:
         if not is_over:
             self.open[target] = None
 
-    def forget(self, key: str) -> None:
-        """Take that a lane keeps nothing any more under a key: a hold of a target that is gone."""
+    def forget(self, node: str, key: str) -> None:
+        """Take that a node keeps nothing any more under a key: a hold of a target that is gone."""
         for target in self.open:
-            if key == " ".join(map(str, (Held.word, *target.outbox, *target.source))):
+            is_own = place_of(self.prefix, target.outbox.topic).node == node
+            if is_own and key == " ".join(map(str, (Held.word, *target.outbox, *target.source))):
                 del self.open[target]
                 return
 

@@ -134,7 +134,7 @@ def _take_progress(state: State, place: TopicPlace, row: SmallRow) -> None:
     """Take a fact of a lane, or that it holds no more."""
     if row.value is None:
         if not _is_beside(state, place, row):
-            state.progress.holds.forget(row.key)
+            state.progress.holds.forget(place.node, row.key)
         return
     fact = decode_fact(row.value)
     is_theirs = _is_owner if isinstance(fact, (Held, Sent)) else _is_reader

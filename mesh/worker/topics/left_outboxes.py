@@ -68,11 +68,15 @@ class LeftOutboxes:
         for lane in self.lanes.owned.values():
             progress, read = lane.progress, self.lanes.sources.topics
             left = [at for at, known_in in progress.unlinked.items() if known_in == kafka]
-            for at in (*left, *map(self._beside, left)):
+            for guaranteed in left:
+                both = {guaranteed: None, self._beside(guaranteed): None}
+                if any(at.topic not in gone for at in both):
+                    continue  # one is found by the other: they end together
                 # A link that came back meanwhile reads what is there now.
-                if at.topic in gone and at in progress.topic_ids and at.topic not in read:
-                    end_outbox(lane, at, now_ms)
-                    log.info("outbox.ended", topic=at.topic, partition=at.partition)
+                for at in [one for one in both if one in progress.topic_ids]:
+                    if at.topic not in read:
+                        end_outbox(lane, at, now_ms)
+                        log.info("outbox.ended", topic=at.topic, partition=at.partition)
 
     def _beside(self, at: TopicPartition) -> TopicPartition:
         """Return the direct outbox of a link, by its guaranteed one: nothing is said of that."""

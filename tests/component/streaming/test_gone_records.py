@@ -211,6 +211,17 @@ def test_a_hold_is_over_whose_target_was_deleted(bench: PlainBench, plant: Plant
     assert bench.settle() == ["missing"]
 
 
+def test_a_hold_is_not_over_by_the_word_of_another_node(bench: PlainBench, plant: Plant) -> None:
+    """What waits would be told as lost. Spec: DESIGN 4.6."""
+    target, source = Place("mesh.c.ep.s1", 0), SourcePartition(plant.id_of("mesh.b.to.c.g"), 0)
+    own = Held(target, source, 1, 4)
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    plant.keep("c", own)
+    plant.carry(5, ["c/s1"], lost=[3])
+    plant.put("b.progress", 0, fact_key(own.key), None)
+    assert bench.settle() == []
+
+
 def test_a_loss_at_one_endpoint_is_told_while_another_one_is_held(
     bench: PlainBench, plant: Plant
 ) -> None:

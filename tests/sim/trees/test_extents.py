@@ -15,7 +15,7 @@ from mesh.model.trees import Extent, InstanceId
 from mesh.trees.inputs import RolesAdded
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import check_always, check_rest, inside
-from tests.sim.trees.scenes import world
+from tests.sim.trees.scenes import hold_answers, world
 from tests.sim.trees.trial import builder_frames
 from tests.sim.trees.world import APP, Call, World, address, lost_by
 
@@ -73,6 +73,40 @@ def test_a_realm_whose_holder_has_gone_finds_others_again() -> None:
     mesh.run()
     for node in "abch":
         assert told_apart(mesh, node).reached == ["a"]
+
+
+@pytest.mark.parametrize("after_ms", range(5, 40, 10))
+def test_who_is_asked_for_in_the_realm_alone_may_go_meanwhile(after_ms: int) -> None:
+    """Then others are asked for as well: nobody had looked beyond. Spec: tree_layer 5.8."""
+    wires = (("a", "b"), ("b", "x"))
+    mesh = world(wires, realms={"a": "r1", "b": "r1", "x": "r2"})
+    mesh.cut("a", "b")
+    mesh.role("x", "r")
+    mesh.run()
+    mesh.heal("a", "b")
+    mesh.run()
+    mesh.role("b", "r", is_exclusive=True, extent=Extent.REALM)
+    mesh.run()
+    inside(mesh, "a").trees[PLACE.tree].roles["r"].realm.doubt()
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=after_ms)
+    mesh.unrole("b", "r")
+    mesh.run()
+    assert (call.reached, call.count(ReplyKind.NOT_FOUND)) == (["x"], 0)
+
+
+@pytest.mark.parametrize("extent", [Extent.REALM, Extent.CLOUD])
+def test_a_message_for_the_holder_here_goes_to_nobody_who_comes_late(extent: Extent) -> None:
+    """Spec: tree_layer 5.4, 6.6."""
+    mesh = world((("a", "b"),), realms={"a": "r1", "b": "r1"})
+    mesh.role("a", "r", is_exclusive=True, extent=Extent.NODE)
+    mesh.run()
+    hold_answers(mesh)
+    call = mesh.send("a", "r")
+    mesh.run(for_ms=500)
+    mesh.role("b", "r", extent=extent)
+    mesh.run(for_ms=2_000)
+    assert call.reached == ["a"]
 
 
 @pytest.mark.parametrize("one_response", [False, True])

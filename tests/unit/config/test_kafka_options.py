@@ -96,6 +96,13 @@ def test_other_faults(options: dict[str, object], code: str) -> None:
     assert [found for _, found, _ in option_faults(options)] == [code]
 
 
+@pytest.mark.parametrize(
+    "option", ["topic.metadata.refresh.interval.ms", "offset.store.sync.interval.ms"]
+)
+def test_some_durations_are_off_by_minus_one(option: str) -> None:
+    assert list(option_faults({option: -1})) == []
+
+
 @pytest.mark.parametrize("value", [9092, True, 1.5])
 def test_an_address_is_text(value: object) -> None:
     """A port alone, as YAML reads it, is no address."""

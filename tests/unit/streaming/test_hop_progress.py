@@ -343,10 +343,12 @@ def test_a_hold_ends_with_what_its_lane_keeps_of_it(walk):
     walk.position("b", FIRST, 3)
     walk.position("c", SECOND, 8)
     walk.hold(SECOND, KEYS[FIRST], 4)
-    walk.progress.holds.forget("held x")
+    walk.progress.holds.forget("b", "held x")
     assert not walk.go()
     key = fact_key(Held(Place(*SECOND), identity(KEYS[FIRST]), 1, 4).key)
-    walk.progress.holds.forget(key.decode())
+    walk.progress.holds.forget("c", key.decode())
+    assert not walk.go(), "another node says so"
+    walk.progress.holds.forget("b", key.decode())
     assert walk.go()
 
 
