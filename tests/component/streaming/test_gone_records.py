@@ -218,6 +218,7 @@ def test_a_hold_is_not_over_by_the_word_of_another_node(bench: PlainBench, plant
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
     plant.keep("c", own)
     plant.carry(5, ["c/s1"], lost=[3])
+    assert bench.settle() == []
     plant.put("b.progress", 0, fact_key(own.key), None)
     assert bench.settle() == []
 

@@ -79,7 +79,8 @@ def test_a_realm_whose_holder_has_gone_finds_others_again() -> None:
 def test_who_is_asked_for_in_the_realm_alone_may_go_meanwhile(after_ms: int) -> None:
     """Then others are asked for as well: nobody had looked beyond. Spec: tree_layer 5.8."""
     wires = (("a", "b"), ("b", "x"))
-    mesh = world(wires, realms={"a": "r1", "b": "r1", "x": "r2"})
+    settings = Settings(ping_ms=0, copies_trees=False)
+    mesh = world(wires, realms={"a": "r1", "b": "r1", "x": "r2"}, settings=settings)
     mesh.cut("a", "b")
     mesh.role("x", "r")
     mesh.run()
