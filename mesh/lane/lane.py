@@ -178,14 +178,15 @@ class Lane:
         } | batch.begins
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and self._reserves else 0
+            is_unlinked = at in progress.unlinked
             reached = SourceAt(
                 at,
                 reading.topic_id,
                 reading.next,
                 ahead=ahead,
                 generation=reading.generation,
-                is_unlinked=at in progress.unlinked,
-                kafka=progress.unlinked.get(at, ""),
+                is_unlinked=is_unlinked,
+                kafka=progress.unlinked[at] if is_unlinked else "",
                 leader_epoch=reading.leader_epoch,
                 behind=self.direct.unwritten.below(at, reading.next, batch.unwritten),
             )

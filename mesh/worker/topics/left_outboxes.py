@@ -31,17 +31,18 @@ class LeftOutboxes:
     Attributes:
         lanes: What this worker owns.
         questions: What waits for brokers.
+        due_ms: When to look next: turns before that need not call it.
     """
 
     lanes: Lanes
     questions: Questions
-    _looked_ms: int = 0
+    due_ms: int = LOOK_MS
     _asked: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def look(self, now_ms: int) -> None:
         """Ask the Kafka clusters in which they were, and have what is gone end."""
-        if not self._asked and now_ms - self._looked_ms >= LOOK_MS:
-            self._looked_ms, self._asked = now_ms, self._left()
+        if not self._asked:
+            self._asked = self._left()
         for kafka, topics in list(self._asked.items()):
             admin = self.lanes.sources.admins[kafka]
             try:
@@ -53,6 +54,7 @@ class LeftOutboxes:
             if known is not None:
                 del self._asked[kafka]
                 self._end(kafka, [one for one in topics if one not in known], now_ms)
+        self.due_ms = now_ms if self._asked else now_ms + LOOK_MS
 
     def _left(self) -> dict[str, Sequence[str]]:
         """Return the topics to be looked for in each Kafka cluster that this worker knows."""

@@ -78,7 +78,8 @@ class Upkeep:
             link_states: What neighbours have read of this node, if this worker leads, else None.
             now_ms: The present moment.
         """
-        self._left.look(now_ms)
+        if now_ms >= self._left.due_ms:
+            self._left.look(now_ms)
         doubted = self.lanes.refusals.topics | self.lanes.sources.topics.vanished
         if doubted and now_ms - self._restored_ms >= RESTORE_MS:
             self._restored_ms = now_ms

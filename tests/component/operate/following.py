@@ -68,6 +68,10 @@ class Following:
                 self.kafka[declared.kafka].admin().create(node_topics(topology, node))
         publish(before, {name: self.kafka[name] for name in before.kafka})
 
+    def topics(self) -> set[str]:
+        """Return the names of all topics that there are."""
+        return {topic for kafka in self.kafka.values() for topic in kafka.topics}
+
     def now_ms(self) -> int:
         return self.ms
 
