@@ -37,13 +37,13 @@ class Costs(MemoryFaults):
 
     def __init__(self) -> None:
         self.beside = False
-        self.waited_ms = self.asked = 0
+        self.waited_ms = self.waits_beside = 0
 
     def costs(self, what: str, ms: int) -> None:
         if what.startswith("read mesh-"):  # the intake has a thread of its own
             return
         if self.beside:
-            self.asked += ms > 0
+            self.waits_beside += ms > 0
         else:
             self.waited_ms += ms
 
@@ -72,7 +72,7 @@ def late(mesh: SmallMesh, costs: Costs, monkeypatch: pytest.MonkeyPatch) -> Iter
     mesh.kafka.answers_after_ms = LATE_MS
     yield
     mesh.kafka.answers_after_ms = 0
-    assert costs.asked > 0
+    assert costs.waits_beside > 0
 
 
 def publish(mesh: SmallMesh, numbers: range) -> None:
