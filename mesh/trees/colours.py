@@ -10,6 +10,7 @@ from __future__ import annotations
 from mesh.model.tree_apps import ColourChanged, ColourReason
 from mesh.model.tree_frames import ColourSpread
 from mesh.model.trees import Colour, Extent
+from mesh.trees.links import say_hello
 from mesh.trees.node import Node
 
 SCOPES = (Extent.CLOUD, Extent.REALM)
@@ -52,7 +53,12 @@ def read_colour(node: Node, link: str, said: ColourSpread) -> None:
 def adopt(
     node: Node, scope: Extent, colour: Colour, reason: ColourReason, *, but: str | None = None
 ) -> None:
-    """Take a colour and spread it, except to where it came from."""
+    """Take a colour and spread it, except to where it came from.
+
+    Whoever has had none has said so in its HELLOs. It says HELLO again where its end is not up yet,
+    and, if another part has met it, everywhere: behind it may be a third one that has not met any.
+    A colour made in this part is no such news to those who were in it without one.
+    """
     old = colour_of(node, scope)
     if scope is Extent.REALM:
         node.realm_colour = colour
@@ -60,5 +66,9 @@ def adopt(
         node.colour = colour
     node.clock = max(node.clock, colour.clock + 1)
     node.outputs.append(ColourChanged(scope, old, colour, reason))
+    is_joining = old is None and reason is ColourReason.HEALED
+    for end in node.links.values():
+        if end.peer != but and old is None and (is_joining or not end.is_up):
+            say_hello(node, end)
     for link in node.ways(scope, but=but):
         node.transmit(link, ColourSpread(scope, colour))

@@ -15,15 +15,29 @@ from mesh.trees.publishing import publish_exclusives, tell_again
 
 
 def meet(node: Node, link: str, hello: Hello) -> None:
-    """Compare colours over a link that has just come up. An undefined side has nothing to lose."""
-    node.clock = max(node.clock, hello.clock)
+    """Compare colours over a link that has just come up."""
     know_somebody(node)
     if node.colour is not None and node.colour == hello.colour:
         tell_again(node, link)
+    compare(node, link, hello)
+
+
+def compare(node: Node, link: str, hello: Hello) -> None:
+    """Compare the first colour that a peer names in its session with the one that is held here.
+
+    An undefined side has nothing to lose. Where it joins a part later it says HELLO again, and
+    that part meets the reader's then: `mesh.trees.colours.adopt`.
+    """
+    node.clock = max(node.clock, hello.clock)
+    named = node.links[link].named
     colours = {Extent.CLOUD: hello.colour, Extent.REALM: hello.realm_colour}
     for scope in SCOPES:
         own, theirs = colour_of(node, scope), colours[scope]
-        if (scope is Extent.REALM and node.is_remote(link)) or own == theirs:
+        if (scope is Extent.REALM and node.is_remote(link)) or scope in named:
+            continue
+        if theirs is not None:
+            named[scope] = None
+        if own == theirs:
             continue
         if own is not None:
             node.transmit(link, ColourSpread(scope, own))

@@ -126,7 +126,8 @@ def restart(node: Node, end: Link) -> bool:
     The caller then draws the consequences, and says HELLO with the colour that follows from them.
     """
     was_up, end.is_up = end.is_up, False
-    end.mine, end.sent, end.heals_told = _next_session(node), 0, {}
+    end.mine, end.sent = _next_session(node), 0
+    end.named, end.heals_told = {}, {}
     end.pings.clear()
     return was_up
 
@@ -197,7 +198,9 @@ def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> FrameMeani
         restart(node, end)
     elif is_new or hello.heard != end.mine:
         say_hello(node, end)
-    if end.is_up or hello.heard != end.mine:
+    if end.is_up:
+        return FrameMeaning(body=hello)
+    if hello.heard != end.mine:
         return FrameMeaning(is_lost=is_new and was_up)
     end.is_up = True
     end.ping_ms = node.now_ms + node.settings.ping_ms

@@ -56,7 +56,7 @@ from mesh.model.trees import Address, Colour, Extent, Ids, TreeId
 from mesh.trees.colours import read_colour
 from mesh.trees.edges import read_edge
 from mesh.trees.evicting import evict, forget_unused, make_room
-from mesh.trees.heals import meet, read_heal, read_notice
+from mesh.trees.heals import compare, meet, read_heal, read_notice
 from mesh.trees.holders import reach
 from mesh.trees.inputs import (
     AppGone,
@@ -385,7 +385,9 @@ def _obey(node: Node, link: str, body: Body) -> None:
             read_question(node, link, body)
         case Trees():
             read_trees(node, link, body)
-        case Hello() | Bye() | Ping() | Pong():
+        case Hello():
+            compare(node, link, body)
+        case Bye() | Ping() | Pong():
             pass
         case _:
             assert_never(body)

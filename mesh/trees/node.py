@@ -44,6 +44,7 @@ class Link:
         sent, read: Numbers of the last frames of the two sessions.
         last: The frame that was read last.
         is_up: Both ends have read each other's HELLO.
+        named: In which scopes the peer's HELLO has named a colour in this session.
         heals_told: Of what events were raised in this session. H13.
         hello_ms: When HELLO is due again.
         heard_ms: When anything was last read.
@@ -63,6 +64,7 @@ class Link:
     read: int = 0
     last: Frame | None = None
     is_up: bool = False
+    named: dict[Extent, None] = field(default_factory=dict)
     heals_told: dict[Extent, None] = field(default_factory=dict)
     hello_ms: int = 0
     heard_ms: int = 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise, product
+
 import pytest
 
 from mesh.model.tree_apps import (
@@ -11,8 +14,10 @@ from mesh.model.tree_frames import HealNotice
 from mesh.model.trees import Colour, Extent
 from mesh.trees.settings import Settings
 from tests.sim.trees.scenes import (
+    LINE,
     LONG,
     SQUARE,
+    STAR,
     ask,
     said,
     world,
@@ -53,6 +58,86 @@ def test_35_a_bridge_that_restarts_wakes_both_halves() -> None:
     mesh.run()
     assert ask(mesh, "a").reached == ["a", "d"]
     assert ask(mesh, "d").reached == ["a", "d"]
+
+
+def restarted(wires, coloured: str, *, at_once: bool = True, **options) -> World:
+    """Make a mesh of parts that know themselves, and start what lies between them again.
+
+    Args:
+        wires: Of the mesh.
+        coloured: The nodes that stay; each of them holds r, and has asked for it.
+        at_once: All others start at one moment, not one after the other.
+        options: Of the world.
+    """
+    made = world(wires, roles=coloured, **options)
+    between = [name for name in made.nodes if name not in coloured]
+    for node in between:
+        made.crash(node)
+    made.run()
+    for node in coloured:
+        ask(made, node)
+    made.told.clear()
+    for node in between:
+        made.start(node)
+        made.run(for_ms=0 if at_once else made.random.randint(0, 120))
+    made.run()
+    return made
+
+
+def heals_of(mesh: World, scope: Extent = Extent.CLOUD) -> Counter[tuple[str, str]]:
+    """Return which ends of links have told of a heal, and how often."""
+    told = [one for _, one in mesh.told if isinstance(one, Unpartitioned)]
+    ids = {(one.id, one.near, one.far) for one in told if one.scope is scope}
+    return Counter((near, far) for _, near, far in ids)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("between", ["b", "bc", "bce", "bcef"])
+def test_nodes_that_restart_side_by_side_wake_both_parts(between: str, at_once: bool) -> None:
+    """They have met without a colour; each part enters at its end. Spec: tree_layer 10 (Q7), H13."""
+    way = f"a{between}d"
+    for seed in range(10):
+        mesh = restarted(tuple(pairwise(way)), "ad", at_once=at_once, seed=seed)
+        heals = heals_of(mesh)
+        [(one, other)] = {tuple(sorted(ends)) for ends in heals}
+        assert heals == {(one, other): 1, (other, one): 1}
+        for node in way:
+            assert ask(mesh, node).reached == ["a", "d"], seed
+
+
+def test_parts_of_a_realm_are_woken_by_nodes_that_restart_between_them() -> None:
+    """The mesh stays one part, by way of z, and no colour of the mesh tells. H16."""
+    realms = {**dict.fromkeys("abcd", "r1"), "z": "r2"}
+    for seed in range(10):
+        mesh = restarted((*LONG, ("a", "z"), ("z", "d")), "azd", seed=seed, realms=realms)
+        heals = heals_of(mesh, Extent.REALM)
+        assert heals, "nobody has seen it"
+        assert {(far, near) for near, far in heals} == set(heals), "both ends see it"
+        assert ask(mesh, "a", local_realm=True).reached == ["a", "d"]
+        assert ask(mesh, "d", local_realm=True).reached == ["a", "d"]
+
+
+def test_nodes_that_restart_beside_one_part_bring_no_heal() -> None:
+    """Whoever they meet, they come to the same part."""
+    triangle = (("a", "b"), ("b", "c"), ("c", "a"))
+    for wires, seed in product((triangle, LINE, SQUARE, (*SQUARE, ("b", "d"))), range(10)):
+        stay = "ad" if wires is SQUARE else "a"
+        assert not heals_of(restarted(wires, stay, seed=seed)), (wires, seed)
+
+
+def test_a_boot_brings_no_heal() -> None:
+    """All meet without a colour; those of several who use a role first cross. H14."""
+    realms = dict.fromkeys("abcdef", "r1")
+    for seed, wires in product(range(10), (LONG, SQUARE, STAR)):
+        mesh = World(wires, seed=seed, realms=realms)
+        mesh.run()
+        for node in mesh.nodes:
+            mesh.role(node, "r")
+            mesh.send(node, "r")
+        mesh.run()
+        heals = [one for _, one in mesh.told if isinstance(one, Unpartitioned)]
+        assert not heals
+        assert ask(mesh, "a").reached == sorted(mesh.nodes)
 
 
 def test_two_that_have_asked_alone_notice_when_they_meet() -> None:
