@@ -21,6 +21,8 @@ from mesh.model.trees import (
 class Hello:
     """The first frame of a link session, repeated until the peer has answered it.
 
+    Said again in a session that is up, it names the first colour of a writer that had none before.
+
     Attributes:
         uuid, epoch: The node's identity and incarnation.
         heard: The peer's session that this answers, 0 for none.

@@ -11,6 +11,7 @@ from functools import partial
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import NO_INSTANCE, Extent
 from mesh.trees import (
+    colours,
     heals,
     installing,
     joining,
@@ -312,6 +313,10 @@ def links_that_come_up_are_told_nothing(patches: Patches) -> None:
     patches.put(heals, "tell_again", lambda *_: None)
 
 
+def who_joins_a_part_tells_nobody_behind_it(patches: Patches) -> None:
+    patches.put(colours, "say_hello", lambda *_: None)
+
+
 def nobody_is_told_of_reopening(patches: Patches) -> None:
     reopen = late_routes.reopen
 
@@ -454,6 +459,13 @@ SCENE_BUGS = tuple(
             links_that_come_up_are_told_nothing,
             "what is lost with a link while another comes up is never told (5.2, 7.2)",
             test_heals.test_news_that_is_lost_with_a_link_comes_over_one_that_came_up_before,
+        ),
+        (
+            who_joins_a_part_tells_nobody_behind_it,
+            "two parts meet where nodes start again side by side, and neither is told (H13)",
+            partial(
+                test_heals.test_nodes_that_restart_side_by_side_wake_both_parts, "bc", at_once=True
+            ),
         ),
         (
             copies_are_always_certain,
