@@ -119,8 +119,8 @@ def select_mesh(fleet: Fleet, progress: Progress) -> None:
         progress(f"no context was selected: {error}")
         return
     if name != wanted:
-        whose = "is one that you added, or whose mesh runs, and stays"
-        progress(f"context {wanted} {whose}; this mesh is {name}")
+        whose = "was added by you, or its mesh still runs"
+        progress(f"context {wanted} stays, because it {whose}; this mesh is {name}")
     if (other := os.environ.get(VARIABLE, "")) not in ("", name):
         progress(f"context {name} is selected, but {VARIABLE} says {other} and wins")
     else:

@@ -158,7 +158,8 @@ class TreeNode:
                 resume(node, node.ready.popleft())
             else:
                 _answer_for_node(node, node.questions.popleft())
-        unpublish_beaten(node)
+        if node.beaten:
+            unpublish_beaten(node)
         end_oldest(node)
         make_room(node)
         return node.outputs

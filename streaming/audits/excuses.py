@@ -33,12 +33,12 @@ EXCUSE_WAIT_S = 10.0
 """How long the request may be read after its repair, in seconds: they are in two topics."""
 
 ASKED_MAX = 10_000
-"""Requests for repairs that are known of one outbox: who may write to `.c` can ask for any. The
-ones are forgotten that were made longest ago; each repair is asked for anew."""
+"""Requests for repairs that are remembered for one outbox: anybody who may write to `.c` can make
+up more. The oldest are forgotten first; a repair that is still wanted is requested again."""
 
 HELD_MAX = 1_000
-"""Of each kind that is held, so much at most; what comes beyond that is not looked at. So much of
-one kind and place is told at most, too."""
+"""Doubts of one kind that are held at most; others are not examined. A finding's register shows no
+more of one kind and place either."""
 
 
 class AgainKey(NamedTuple):

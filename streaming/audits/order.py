@@ -13,9 +13,8 @@ from streaming.audits.recent import Recent
 from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
 
 SOURCES_MAX = 10_000
-"""Sources that are followed in one endpoint partition, and ways of sources in one endpoint's topic:
-who may write there can name any. Of more the ones are forgotten of which nothing has come for
-longest."""
+"""Sources that are followed in one endpoint partition, and paths of sources in one endpoint's
+topic: anybody who may write there can make up more. Those silent for longest are dropped."""
 
 
 class OrderKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""What was told last, of so many keys at most: whoever may write could name new ones for ever."""
+"""The newest values of a limited number of keys: strangers could make up new keys forever."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ V = TypeVar("V")
 
 
 class Recent(dict[K, V]):
-    """Values by key, the one that was put last at the end."""
+    """Values by key; the newest is the last."""
 
     def put(self, key: K, value: V, keys_max: int) -> None:
-        """Take a value; of more keys than that the one is forgotten that was put longest ago."""
+        """Keep a value; if there are more than `keys_max` keys, the oldest is dropped."""
         self.pop(key, None)
         self[key] = value
         if len(self) > keys_max:

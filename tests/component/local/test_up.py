@@ -32,7 +32,7 @@ def test_a_context_that_a_person_added_stays(
         Context("prod-2", file, {"k": "localhost:1"}, is_local=True),
     )
     assert lines == [
-        "context prod is one that you added, or whose mesh runs, and stays; this mesh is prod-2",
+        "context prod stays, because it was added by you, or its mesh still runs; this mesh is prod-2",
         "context prod-2 is selected: other commands speak to this mesh now",
     ]
     monkeypatch.setenv(VARIABLE, "prod")
