@@ -6,23 +6,29 @@ How long each side waits for the other stands in `takeover_waits`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
-from mesh.errors import TransportDeniedError, TransportUnreadableError
+from mesh.errors import ProtocolError, TransportDeniedError, TransportUnreadableError
 from mesh.lane.progress import Progress
 from mesh.model.facts import EpochRaised
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
+from mesh.transport.reading import read_tail
 from mesh.wire.keys import fact_key
-from mesh.wire.state import encode_fact
+from mesh.wire.state import decode_ledger, encode_fact
 from mesh.worker.lanes.gone_targets import gone_keys
 from mesh.worker.lanes.second_writer import open_second_writer, second_partition
 from mesh.worker.process.clock import Clock
 from mesh.worker.process.errands import Steps
 from mesh.worker.process.recall import Recall, read_progress
+
+ACCOUNTS_READ = 200
+"""How many of the newest offsets of a lane's ledger are read to learn its epoch, if its progress
+does not say."""
 
 log = structlog.get_logger()
 
@@ -80,7 +86,8 @@ def take_lane(
         if progress.holds:
             _recover_caught_up(progress, names, node, number, topology, kafka, recall)
         yield
-        raised = EpochRaised(progress.epoch + 1)
+        known = progress.epoch or _epoch_in_ledger(names, node, number, kafka)
+        raised = EpochRaised(known + 1)
         progress.apply(raised)
         gone = gone_keys(kept.facts, topology, node, kafka, progress)
         writer.begin()
@@ -111,6 +118,19 @@ def _records(place: TopicPartition, kafka: KafkaCluster, recall: Recall) -> Sequ
         return found
     text = f"{place.topic} is gone, and with it where the node's lanes stood"
     raise TransportUnreadableError(text, offset=0)
+
+
+def _epoch_in_ledger(names: TopicNames, node: str, number: int, kafka: KafkaCluster) -> int:
+    """Return the epoch that a lane's ledger tells; 0 if nothing is there.
+
+    A progress that somebody recreated says nothing, and neighbours drop direct frames of an epoch
+    below the one that they read before. Spec: K18.
+    """
+    epochs = [0]
+    for record in read_tail(kafka, TopicPartition(names.ledger(node), number), ACCOUNTS_READ):
+        with suppress(ProtocolError):  # a stranger's
+            epochs.append(decode_ledger(record.value() or b"").lane_epoch)
+    return max(epochs)
 
 
 def _recover_caught_up(

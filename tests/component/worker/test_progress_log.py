@@ -241,6 +241,29 @@ def test_a_node_whose_progress_is_gone_waits_for_a_person(
     assert stops(mesh) == []
 
 
+def test_direct_messages_of_a_node_whose_progress_was_made_by_hand_go_on(mesh: SmallMesh) -> None:
+    """Its lane does not begin below the epochs that neighbours have read of it. Spec: K18."""
+
+    def publish_direct(*values: int) -> None:
+        for value in values:
+            mesh.write("mesh.a.in.d", b"%d" % value, headers=[subject("x")])
+        mesh.run()
+
+    for _ in range(3):
+        restart(mesh)
+    publish_direct(1)
+    epoch = mesh.world.workers["a"].lanes.owned[0].progress.epoch
+    mesh.world.kill("a")
+    mesh.kafka.delete_topic(PROGRESS)
+    made = [spec for spec in node_topics(mesh.world.topology, "a") if spec.name == PROGRESS]
+    mesh.kafka.admin().create(made)
+    mesh.world.start("a")
+    mesh.run(15_000)
+    publish_direct(2)
+    assert set(numbers(mesh)) == {1, 2}
+    assert mesh.world.workers["a"].lanes.owned[0].progress.epoch > epoch
+
+
 def test_a_progress_that_may_not_be_read_is_not_taken_for_empty(mesh: SmallMesh) -> None:
     """Its lanes are not taken: they would begin from the beginning. Spec: K16."""
     mesh.subscribe("a", "own", "x")
