@@ -126,6 +126,16 @@ def end_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
         lane.note(batch, Gap(*key, *gap, is_open=False))
 
 
+def repair_ended(lane: Lane, batch: Batch, key: ChainKey) -> None:
+    """Record in the next commit that a repair has come to its end, also if nothing was missing.
+
+    A request may outlive its gap, if its link was removed or if who made it died before its end was
+    written. The neighbour would send everything again each time it starts. Spec: K11.
+    """
+    gap = lane.progress.gaps.get(key, (lane.progress.accepted.get(key, NONE_OFFSET), 0))
+    lane.note(batch, Gap(*key, *gap, is_open=False))
+
+
 def recovered(lane: Lane, neighbours: Mapping[str, str], now_ms: int) -> None:
     """Tell the node what a lane that was just taken knows of its sources' faults, and no more.
 

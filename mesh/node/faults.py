@@ -102,9 +102,9 @@ class Faults:
             yield WriteRepair(neighbour, request, is_open=True)
 
     def mended(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
-        """Record that a chain is whole again."""
-        if self.gaps.pop(_key(neighbour, request), None) is not None:
-            yield WriteRepair(neighbour, request, is_open=False)
+        """Record that a chain is whole again; a request of a former leader may still be there."""
+        self.gaps.pop(_key(neighbour, request), None)
+        yield WriteRepair(neighbour, request, is_open=False)
 
     def everything(self, written: Sequence[Place]) -> Iterator[WriteStop | WriteRepair]:
         """Yield what a new leader writes, given the stops that are written already."""

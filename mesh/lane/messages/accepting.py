@@ -8,7 +8,14 @@ from __future__ import annotations
 from mesh.core.chain import ChainVerdict, judge
 from mesh.core.local_links import LocalLink
 from mesh.lane.batch import Batch
-from mesh.lane.faults import ask_again, ask_repair, end_repair, repair_comes, repair_failed
+from mesh.lane.faults import (
+    ask_again,
+    ask_repair,
+    end_repair,
+    repair_comes,
+    repair_ended,
+    repair_failed,
+)
 from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import announce_unreadable
 from mesh.lane.partly_taken import note_partly_taken
@@ -136,6 +143,6 @@ def _end_repair(lane: Lane, batch: Batch, source: Source, hop: Hop, offset: int)
     if chain.previous <= last:
         # It may have brought more than the lane had sent: that is not taken once more.
         lane.note(batch, Accepted(*key, max(last, chain.last)))
-        end_repair(lane, batch, key)
+        repair_ended(lane, batch, key)
     else:
         repair_failed(lane, batch, key)

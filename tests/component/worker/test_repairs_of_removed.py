@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tests.component.worker.conftest import SmallMesh
+from collections.abc import Mapping
+
+from tests.component.worker.conftest import CHAIN, SmallMesh
 from tests.component.worker.stops import announcements, payloads, publish
 from tests.component.worker.test_stops_in_a_change import change_to
 
 OUTBOX = "mesh.b.to.c.g"
+REPAIR = b"repair "
 
 
 def test_what_came_over_a_link_that_was_removed_is_told_as_lost(mesh: SmallMesh) -> None:
@@ -28,3 +31,33 @@ def test_what_came_over_a_link_that_was_removed_is_told_as_lost(mesh: SmallMesh)
     [told] = announcements(mesh)
     assert payloads(mesh) == [b"1"]
     assert (told["first"], told["last"]) == (1, 4)  # of the outbox, markers included
+
+
+def asked(mesh: SmallMesh) -> Mapping[bytes, bytes | None]:
+    """Return the requests for repairs that c has written to b, by key, and what stands there."""
+    records = mesh.read(mesh.names.to_control("c", "b"))
+    return {
+        key: record.value() for record in records if (key := record.key() or b"").startswith(REPAIR)
+    }
+
+
+def test_a_request_that_outlived_its_link_ends_when_it_is_answered(mesh: SmallMesh) -> None:
+    """Else the neighbour would send all of that again at each of its starts. Spec: K11."""
+    publish(mesh, b"1")
+    mesh.run()
+    mesh.world.cut("c", ["b"])
+    publish(mesh, b"2")
+    mesh.run(1_500)
+    entries = mesh.kafka.topics[OUTBOX].logs[0].entries
+    entries[max(at for at, one in enumerate(entries) if one is not None)] = None
+    publish(mesh, b"3")
+    mesh.world.cut("b", ["c"])
+    mesh.world.cut("c", [])
+    mesh.run(1_500)
+    assert None not in asked(mesh).values()
+    change_to(mesh, {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}})
+    mesh.world.cut("b", [])
+    change_to(mesh, CHAIN["zones"], number=4)
+    mesh.run(20_000)
+    assert asked(mesh)
+    assert set(asked(mesh).values()) == {None}

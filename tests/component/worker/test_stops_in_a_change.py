@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.lineage import first_lineage, lineage_after
+from mesh.core.lineage import lineage_after
 from mesh.errors import TransportUnavailableError
 from mesh.model.control import Change, Stage, Stop
 from mesh.transport.port import TopicPartition
@@ -24,11 +26,15 @@ def link_directly(mesh: SmallMesh) -> None:
     change_to(mesh, {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["a", "c"]]}})
 
 
-def change_to(mesh: SmallMesh, zones: dict[str, object], ms: int = 4_000) -> None:
-    before, after = mesh.world.topology, topology_from_mapping({**CHAIN, "zones": zones})
-    lineage = lineage_after(first_lineage(before), before, 0, after, 3)
+def change_to(
+    mesh: SmallMesh, zones: Mapping[str, object], ms: int = 4_000, number: int = 3
+) -> None:
+    after = topology_from_mapping({**CHAIN, "zones": zones})
+    machine = next(iter(mesh.world.workers.values())).machine
+    learner, before = machine.learner, machine.topology
+    lineage = lineage_after(learner.lineage, before, learner.topology_number, after, number)
     for stage in (Stage.HOLD, Stage.SWITCH, Stage.RUN):
-        word = Change(3, stage, published_text(after), (), lineage)
+        word = Change(number, stage, published_text(after), (), lineage)
         mesh.write(mesh.names.config(), encode_change(word), key=change_key())
         mesh.run(ms)
 
