@@ -119,6 +119,7 @@ class WorkerProcess:
     machinery: Machinery = field(default_factory=Machinery)
     _stopping: bool = False
     _was_ready: bool = False
+    _ready_fault: str = ""
     _drill: DrillFile | None = None
 
     def run(self) -> None:
@@ -304,10 +305,17 @@ class WorkerProcess:
         return kafka, kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
 
     def _tell_ready(self, *, is_ready: bool) -> None:
+        """Have the ready file say whether the node serves; what its disk refuses is tried again."""
         if is_ready == self._was_ready or self.ready_file is None:
             return
-        self._was_ready = is_ready
-        if is_ready:
-            self.ready_file.write_bytes(READY)
-        else:
-            self.ready_file.unlink(missing_ok=True)
+        try:
+            if is_ready:
+                self.ready_file.write_bytes(READY)
+            else:
+                self.ready_file.unlink(missing_ok=True)
+        except OSError as error:
+            if str(error) != self._ready_fault:
+                log.warning("ready_file.failed", fault=str(error))
+            self._ready_fault = str(error)
+            return
+        self._was_ready, self._ready_fault = is_ready, ""

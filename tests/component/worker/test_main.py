@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -211,6 +212,35 @@ def test_troubles_end_a_worker_and_another_starts(bench: Bench) -> None:
     assert seen[-1], "the second worker became ready"
     assert not ready.exists()
     assert bench.open_intakes == []
+
+
+def test_a_ready_file_that_cannot_be_written_ends_nobody(
+    said: Said, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be full, or its mount be gone for a while; it is written once that is over."""
+    ready, is_full, write = bench.process.ready_file, True, Path.write_bytes
+
+    def write_bytes(path: Path, data: bytes) -> int:
+        if is_full and path == ready:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    seen: list[bool] = []
+
+    def before_turn(turn: int) -> None:
+        nonlocal is_full
+        is_full = turn < 100
+        if turn in (100, 149):
+            seen.append(ready.exists())
+
+    bench.before_turn = before_turn
+    bench.turns = {150: "stop"}
+    bench.process.run()
+    assert len(bench.workers) == 1
+    assert seen == [False, True]
+    [told] = said.of("ready_file.failed")
+    assert "No space left" in told["fault"]
 
 
 def test_a_turn_that_waited_for_brokers_is_told(said: Said, bench: Bench) -> None:
