@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from mesh.cli.link import check_part
+from mesh.cli.link import check_ends, check_part
 from mesh.cli.options import EndArgument, NodeArgument, OtherEndArgument, WhyOption
 from mesh.cli.problems import EXIT_COULD_NOT_RUN
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say
@@ -33,6 +33,7 @@ def disable_link(
     Guaranteed messages are queued by what the other end wanted last; direct ones are discarded
     and counted. Exit code 1: one end could not be told; repeat the command.
     """
+    check_ends(one, other)
     _tell(target, lambda seen: _ends_of_link(seen, one, other), why, output)
 
 
@@ -46,6 +47,7 @@ def enable_link(
 
     Exit code 1: one end could not be told; repeat the command.
     """
+    check_ends(one, other)
     _tell(target, lambda seen: _ends_of_link(seen, one, other), None, output)
 
 

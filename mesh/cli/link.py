@@ -52,6 +52,7 @@ def pause_link(
     from mesh.operate.documents.status import pause_document
     from mesh.operate.links.pauses import keys_of, write_pauses
 
+    check_ends(one, other, source)
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
         keys = keys_of(one, other, source=source, partition=partition)
@@ -79,6 +80,7 @@ def resume_link(
     from mesh.operate.links.pauses import keys_of, pauses_on_link, write_pauses
     from mesh.operate.links.stops import stops_on_link
 
+    check_ends(one, other, source)
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
         seen.refuse_unseen(key.node for key in keys_of(one, other, source=source))
@@ -101,20 +103,30 @@ def resume_link(
     raise typer.Exit(code)
 
 
+def check_ends(one: str, other: str, source: str | None = None) -> None:
+    """Refuse what is no link in any topology, or no end of that link.
+
+    Raises:
+        ConfigError: With one line that says what to give instead.
+    """
+    if one == other:
+        raise wrong_input("NODE", f"there is no link between {one} and itself; name both its ends")
+    if source is not None and source not in (one, other):
+        raise wrong_input("--from", f"{source} is not an end of this link; give {one} or {other}")
+
+
 def check_part(
     seen: Session, one: str, other: str, source: str | None, partition: int | None
 ) -> None:
     """Refuse ends without a link, and parts of a link that do not exist.
 
     Raises:
-        BadParameter: With one line that says what to give instead.
+        ConfigError: With one line that says what to give instead.
     """
     for node in (one, other):
         check_node(seen.topology, node, "NODE")
     if other not in seen.topology.neighbours(one):
         raise wrong_input("NODE", f"there is no link between {one} and {other}")
-    if source is not None and source not in (one, other):
-        raise wrong_input("--from", f"{source} is not an end of this link; give {one} or {other}")
     sources = (one, other) if source is None else (source,)
     count = max(seen.topology.nodes[node].partitions for node in sources)
     if partition is not None and partition >= count:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,19 +17,60 @@ from mesh.errors import wrong_input
 if TYPE_CHECKING:
     from mesh.model.frames import MessageClass
 
+
+def checked_name(param: typer.CallbackParam, value: str | list[str] | None) -> Any:
+    """Return the name, or names, of an option or argument; what no topology could name is refused.
+
+    So it is known before any Kafka cluster is asked which names there are.
+
+    Raises:
+        ConfigError: One is no name.
+    """
+    from mesh.model.names import name_fault
+
+    for one in [value] if isinstance(value, str) else value or ():
+        if (fault := name_fault(one)) is not None:
+            raise wrong_input((param.metavar or param.opts[0]).rstrip("."), fault, code="BAD_NAME")
+    return value
+
+
+def checked_filter(text: str) -> str:
+    """Return the filter of an argument.
+
+    Raises:
+        ConfigError: It is none; the text says why.
+    """
+    from mesh.model.subject import filter_fault
+
+    if (fault := filter_fault(text)) is not None:
+        raise wrong_input("FILTER", fault)
+    return text
+
+
 OtherTopologyArgument = Annotated[
     Path | None,
     typer.Argument(metavar="FILE", help="A topology file (default: the topology in force)."),
 ]
 
-NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
-NodeOption = Annotated[str, typer.Option("--node", "-n", help="The node next to you.")]
-OnlyNodeOption = Annotated[
-    str | None, typer.Option("--node", "-n", help="Only what belongs to this node.")
+NodeArgument = Annotated[
+    str, typer.Argument(metavar="NODE", help="Name of the node.", callback=checked_name)
 ]
-EndArgument = Annotated[str, typer.Argument(metavar="NODE", help="One end of the link.")]
-OtherEndArgument = Annotated[str, typer.Argument(metavar="NODE", help="The other end.")]
-ZoneArgument = Annotated[str, typer.Argument(metavar="ZONE", help="Its name, not its title.")]
+NodeOption = Annotated[
+    str, typer.Option("--node", "-n", help="The node next to you.", callback=checked_name)
+]
+OnlyNodeOption = Annotated[
+    str | None,
+    typer.Option("--node", "-n", help="Only what belongs to this node.", callback=checked_name),
+]
+EndArgument = Annotated[
+    str, typer.Argument(metavar="NODE", help="One end of the link.", callback=checked_name)
+]
+OtherEndArgument = Annotated[
+    str, typer.Argument(metavar="NODE", help="The other end.", callback=checked_name)
+]
+ZoneArgument = Annotated[
+    str, typer.Argument(metavar="ZONE", help="Its name, not its title.", callback=checked_name)
+]
 
 ClassOption = Annotated[str, typer.Option("--class", help="guaranteed or direct.")]
 HeaderOption = Annotated[

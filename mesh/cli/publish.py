@@ -48,9 +48,13 @@ def publish(
     """Publish messages; ends when Kafka has acknowledged all of them."""
     from mesh.client import MeshError, SubjectError, connect
     from mesh.model.frames import MessageClass
+    from mesh.model.subject import subject_fault
 
     message_class = class_of(class_)
-    subject = named_queue("SUBJECT", subject) if queue else subject
+    if queue:
+        subject = named_queue("SUBJECT", subject)
+    elif (fault := subject_fault(subject)) is not None:
+        raise wrong_input("SUBJECT", fault)
     headers = headers_of(header or [])
     topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mesh.cli.options import OnlyNodeOption, WhyOption
+from mesh.cli.options import OnlyNodeOption, WhyOption, checked_filter, checked_name
 from mesh.cli.render import Output, OutputOption, grid, render, say, with_unknown
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target
@@ -15,10 +15,16 @@ from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 FilterArgument = Annotated[
-    str, typer.Argument(metavar="FILTER", help="Filter of the subjects, as in a subscription.")
+    str,
+    typer.Argument(
+        metavar="FILTER",
+        help="Filter of the subjects, as in a subscription.",
+        callback=checked_filter,
+    ),
 ]
 PublishedAtOption = Annotated[
-    str, typer.Option("--node", "-n", help="Node where they are published.")
+    str,
+    typer.Option("--node", "-n", help="Node where they are published.", callback=checked_name),
 ]
 
 
@@ -35,13 +41,10 @@ def pause_subject(
     was written after it to the same partition, whatever its subject: so order is kept.
     """
     from mesh.model.control import Pause
-    from mesh.model.subject import filter_fault
     from mesh.operate.documents.status import subject_pause_document
     from mesh.operate.links.pauses import write_subject_pause
     from mesh.wire.keys import SubjectPauseKey
 
-    if (fault := filter_fault(filter_)) is not None:
-        raise wrong_input("FILTER", fault)
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "--node")
         seen.refuse_unseen([node])

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mesh.cli.message_lines import LOOK_S, print_as_they_come
-from mesh.cli.options import ClassOption, CountOption, NodeOption, class_of
+from mesh.cli.options import (
+    ClassOption,
+    CountOption,
+    NodeOption,
+    checked_filter,
+    checked_name,
+    class_of,
+)
 from mesh.cli.publish import named_queue
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, render, say
 from mesh.cli.session import running_mesh
@@ -25,7 +32,9 @@ if TYPE_CHECKING:
 
 LEASE_MAX_S = 2_147_483_647
 
-EndpointOption = Annotated[str, typer.Option("--endpoint", "-e", help="Name of the endpoint.")]
+EndpointOption = Annotated[
+    str, typer.Option("--endpoint", "-e", help="Name of the endpoint.", callback=checked_name)
+]
 KnownTimeoutOption = Annotated[
     float, typer.Option(min=0, help="Seconds to wait until every node knows it.")
 ]
@@ -85,6 +94,7 @@ def subscribe(
         if kind is EndpointKind.CHANNEL:
             raise wrong_input("FILTER", "is missing: write what the endpoint wants, as in 'acme/>'")
         filter_ = named_queue("--endpoint", endpoint)
+    checked_filter(filter_)
     topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
     code = 0
@@ -133,13 +143,12 @@ def unsubscribe(
     Exit codes: 2 there is none; 10 ended, but not known everywhere in time.
     """
     from mesh.client import SubjectError, connect
-    from mesh.model.subject import check_filter
 
+    checked_filter(filter_)
     topology = running_mesh(target, near=node, is_look=False).topology
     check_node(topology, node, "--node")
     with connect(topology, node) as client:
         try:
-            check_filter(filter_)
             _check_subscribed(client, node, endpoint, filter_)
             version = client.unsubscribe(endpoint, filter_)
         except SubjectError as error:

@@ -40,8 +40,9 @@ def trace(
     Exit code 10: it was not found.
     """
     from mesh.operate.documents.messages import trace_document
-    from mesh.operate.messages.trace import Tracer
+    from mesh.operate.messages.trace import Tracer, parts_of_id
 
+    parts_of_id(message)  # refused before any Kafka cluster is asked
     with open_session(target, heard=Heard.NOBODY) as seen:
         tracer = Tracer(seen.topology, seen.kafka, last)
         found = tracer.trace(tracer.find(message))

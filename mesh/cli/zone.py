@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import typer
 
 from mesh.cli.change import ApplyOptions
-from mesh.cli.options import AllowDeleteOption, ChangeWaitOption, YesOption, ZoneArgument
+from mesh.cli.options import (
+    AllowDeleteOption,
+    ChangeWaitOption,
+    YesOption,
+    ZoneArgument,
+    checked_name,
+)
 from mesh.cli.render import Output, OutputOption
 from mesh.cli.target import HERE, Options, Target
 from mesh.cli.zone_edit import put_edited_in_force
@@ -24,6 +30,9 @@ if TYPE_CHECKING:
 
 LinkOption = Annotated[
     list[str] | None, typer.Option("--link", metavar="A-B", help="A link; repeatable.")
+]
+MembersArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="NODE...", callback=checked_name)
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
 
@@ -119,11 +128,12 @@ def create(
     }
     zone = {key: value for key, value in said.items() if value is not None}
     refuse_impossible(name, zone)
+    written = None if links is None else _links_of("--links", links.split(","))
 
     def edit(before: Topology) -> Mapping[str, object]:
-        if links is None:
+        if written is None:
             return with_zone(before, name, zone)
-        pairs = _pairs_of(before, "--links", links.split(","))
+        pairs = _pairs_of(before, "--links", written)
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
     how = asked.how(f"mesh zone create {name}", output, allow_delete=allow_delete)
@@ -154,7 +164,7 @@ def delete(
 
 def add(
     zone: ZoneArgument,
-    nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
+    nodes: MembersArgument = None,
     link: LinkOption = None,
     kind: Annotated[
         str | None, typer.Option(help="Create the zone, of this kind, if it does not exist.")
@@ -165,25 +175,29 @@ def add(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Add nodes to a zone of nodes, each linked to all others, or links to a zone of links."""
-    from mesh.config.zone_edits import with_links, with_nodes, with_zone
+    from mesh.config.zone_edits import refuse_impossible, with_links, with_nodes, with_zone
+
+    links = _links_of("--link", link or [])
+    _one_of(nodes, links)
+    if kind is not None:
+        refuse_impossible(zone, {"kind": kind} if links else {"kind": kind, "nodes": nodes or []})
 
     def edit(before: Topology) -> Mapping[str, object]:
+        pairs = _pairs_of(before, "--link", links)
         if kind is not None and zone not in before.zones:
-            pairs = _pairs_of(before, "--link", link or [])
-            what = {"links": [list(pair) for pair in pairs]} if link else {"nodes": nodes or []}
+            what = {"links": [list(pair) for pair in pairs]} if pairs else {"nodes": nodes or []}
             return with_zone(before, zone, {"kind": kind, **what})
-        if link:
-            return with_links(before, zone, _pairs_of(before, "--link", link))
+        if pairs:
+            return with_links(before, zone, pairs)
         return with_nodes(before, zone, nodes or [])
 
-    _one_of(nodes, link)
     how = asked.how(f"mesh zone add {zone}", output, allow_delete=allow_delete)
     put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
 
 
 def remove(
     zone: ZoneArgument,
-    nodes: Annotated[list[str] | None, typer.Argument(metavar="NODE...")] = None,
+    nodes: MembersArgument = None,
     link: LinkOption = None,
     asked: ZoneChange = AS_USUAL,
     allow_delete: AllowDeleteOption = False,
@@ -193,12 +207,14 @@ def remove(
     """Remove nodes or links from a zone; one that has none left stays, and does nothing."""
     from mesh.config.zone_edits import without_links, without_nodes
 
+    links = _links_of("--link", link or [])
+    _one_of(nodes, links)
+
     def edit(before: Topology) -> Mapping[str, object]:
-        if link:
-            return without_links(before, zone, _pairs_of(before, "--link", link))
+        if links:
+            return without_links(before, zone, _pairs_of(before, "--link", links))
         return without_nodes(before, zone, nodes or [])
 
-    _one_of(nodes, link)
     how = asked.how(f"mesh zone remove {zone}", output, allow_delete=allow_delete)
     put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
 
@@ -211,15 +227,16 @@ def rename(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a zone another title. Its name is its identity and stays; no node pauses."""
-    from mesh.config.zone_edits import retitled
+    from mesh.config.zone_edits import refuse_impossible, retitled
 
+    refuse_impossible(zone, {"kind": "one-hop", "title": title})
     how = asked.how(f"mesh zone rename {zone}", output)
     put_edited_in_force(
         lambda before: retitled(before, zone, title), how, target, dry_run=asked.dry_run
     )
 
 
-def _one_of(nodes: list[str] | None, links: list[str] | None) -> None:
+def _one_of(nodes: Sequence[str] | None, links: Sequence[_Link]) -> None:
     if bool(nodes) == bool(links):
         raise wrong_input("NODE", "name either nodes, or links with --link A-B")
 
@@ -229,36 +246,53 @@ def _names_of(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
 
 
-def _pairs_of(topology: Topology, option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return links written `a-b`, or `a:b` where hyphens in names leave it open.
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A link as somebody wrote it.
+
+    Attributes:
+        text: As it was written.
+        cuts: The pairs of names that it can mean; hyphens in names may leave several.
+    """
+
+    text: str
+    cuts: Sequence[tuple[str, str]]
+
+
+def _links_of(option: str, texts: Sequence[str]) -> Sequence[_Link]:
+    """Return links written `A-B`, or `A:B` where hyphens in names leave it open.
 
     Args:
-        topology: Whose nodes are meant.
         option: Where they were written.
         texts: The links.
 
     Raises:
-        ConfigError: One names no two nodes, or could mean several links.
+        ConfigError: One is no link in any topology.
     """
-    return [_pair(topology, option, text.strip()) for text in texts if text.strip()]
+    from mesh.model.names import name_fault
+
+    found: list[_Link] = []
+    for text in (one.strip() for one in texts):
+        at = [text.find(":")] if ":" in text else [i for i, one in enumerate(text) if one == "-"]
+        cuts = [(text[:i], text[i + 1 :]) for i in at]
+        cuts = [(a, b) for a, b in cuts if name_fault(a) is None and name_fault(b) is None]
+        if text and not cuts:
+            raise wrong_input(f"{option} {text}", "is not a link of two nodes; write A-B")
+        found += [_Link(text, cuts)] if text else []
+    return found
 
 
-def _pair(topology: Topology, option: str, text: str) -> tuple[str, str]:
-    """Return the two nodes that an option names, written `A:B` or `A-B`.
-
-    Names may have hyphens: `a-b-c` is taken if only one place to cut it gives two known nodes.
+def _pairs_of(topology: Topology, option: str, links: Sequence[_Link]) -> list[tuple[str, str]]:
+    """Return the links of two nodes of a topology that are meant.
 
     Raises:
-        ConfigError: It names no link, or could name several.
+        ConfigError: One names no two nodes, or could mean several links.
     """
-    where = f"{option} {text}"
-    if ":" in text:
-        one, _, other = text.partition(":")
-        found = [(one, other)]
-    else:
-        cuts = [at for at, letter in enumerate(text) if letter == "-"]
-        found = [(text[:at], text[at + 1 :]) for at in cuts]
-    known = [(a, b) for a, b in found if a in topology.nodes and b in topology.nodes]
+    return [_pair(topology, f"{option} {link.text}", link) for link in links]
+
+
+def _pair(topology: Topology, where: str, link: _Link) -> tuple[str, str]:
+    known = [(a, b) for a, b in link.cuts if a in topology.nodes and b in topology.nodes]
     if len(known) == 1:
         return known[0]
     if known:

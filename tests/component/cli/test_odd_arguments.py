@@ -128,6 +128,51 @@ def drawn(line: str, rng: random.Random, good: str, files: list[str]) -> list[st
     return words + ENDING.get(line, [])
 
 
+REFUSED_AT_ONCE = [
+    (("publish", "acme//x", "-n", "a", "hi"), "SUBJECT: "),
+    (("publish", "acme/*", "-n", "a", "hi"), "only filters have wildcards"),
+    (("publish", "acme/x", "-n", "a b", "hi"), "--node: 'a b' is not a name"),
+    (("subscribe", "acme/>/x", "-n", "a", "-e", "e"), "it may only be the last level"),
+    (("subscribe", "acme/>", "-n", "a", "-e", "e/1"), "--endpoint: 'e/1' is not a name"),
+    (("subscribe", "acme/>", "-n", "", "-e", "e"), "--node: a name is empty"),
+    (("unsubscribe", "acme/a*", "-n", "a", "-e", "e"), "a wildcard is a whole level"),
+    (("unsubscribe", "acme/>", "-n", "a", "-e", "audit"), "'audit' is reserved"),
+    (("trace", "mesh.a.in.g/0/x"), "is not a message: write TOPIC/PARTITION/OFFSET"),
+    (("trace", f"mesh.a.in.g/0/{2**63}"), "is not a message: write TOPIC/PARTITION/OFFSET"),
+    (("link", "pause", "a", "a"), "there is no link between a and itself"),
+    (("link", "resume", "a", "b", "--from", "c"), "--from: c is not an end of this link"),
+    (("link", "disable", "a", "b c"), "NODE: 'b c' is not a name"),
+    (("link", "enable", "a", "a"), "there is no link between a and itself"),
+    (("zone", "show", "Z/1"), "ZONE: 'Z/1' is not a name"),
+    (("zone", "create", "Z", "--kind", "multi-hop", "--links", "a-b,bc"), "--links bc: is not a"),
+    (("zone", "add", "Z", "a", "b c"), "NODE: 'b c' is not a name"),
+    (("zone", "add", "Z", "a", "--kind", "one"), "must be cluster, one-hop"),
+    (("zone", "add", "Z", "--link", "a:"), "--link a:: is not a link of two nodes"),
+    (("zone", "add", "Z", "--link", ""), "name either nodes, or links"),
+    (("zone", "remove", "Z", "--link", "ab"), "--link ab: is not a link of two nodes"),
+    (("zone", "rename", "Z", "--title", "a\nb"), "spec.zones.Z.title: "),
+    (("subject", "pause", "acme/>/x", "-n", "a"), "it may only be the last level"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), REFUSED_AT_ONCE, ids=[" ".join(one[0]) for one in REFUSED_AT_ONCE]
+)
+def test_what_is_wrong_in_itself_is_refused_before_anybody_is_asked(
+    words: tuple[str, ...], told: str, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No Kafka cluster is connected to, slow or dead as it may be, to tell of a slip of the pen."""
+
+    def refuses(*_given: object, **_options: object) -> None:
+        pytest.fail(f"{words} asked a Kafka cluster")
+
+    monkeypatch.setattr("mesh.view.connection.open_kafka", refuses)
+    monkeypatch.setattr("mesh.client.connect", refuses)
+    said = run(*words, "-f", chain[1])
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said
+    assert told in said.err
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_odd_arguments_end_with_a_line(seed: int, run: Run, chain: Chain, files: list[str]) -> None:
     """Drawn from a seed; a failure says which words to give."""
