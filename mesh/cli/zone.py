@@ -22,6 +22,7 @@ from mesh.cli.options import (
 )
 from mesh.cli.render import Output, OutputOption
 from mesh.cli.target import HERE, Options, Target
+from mesh.cli.written_links import WrittenLink, links_of, pairs_of
 from mesh.cli.zone_edit import put_edited_in_force
 from mesh.errors import wrong_input
 
@@ -128,12 +129,12 @@ def create(
     }
     zone = {key: value for key, value in said.items() if value is not None}
     refuse_impossible(name, zone)
-    written = None if links is None else _links_of("--links", links.split(","))
+    written = None if links is None else links_of("--links", links.split(","))
 
     def edit(before: Topology) -> Mapping[str, object]:
         if written is None:
             return with_zone(before, name, zone)
-        pairs = _pairs_of(before, "--links", written)
+        pairs = pairs_of(before, "--links", written)
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
     how = asked.how(f"mesh zone create {name}", output, allow_delete=allow_delete)
@@ -177,13 +178,13 @@ def add(
     """Add nodes to a zone of nodes, each linked to all others, or links to a zone of links."""
     from mesh.config.zone_edits import refuse_impossible, with_links, with_nodes, with_zone
 
-    links = _links_of("--link", link or [])
+    links = links_of("--link", link or [])
     _one_of(nodes, links)
     if kind is not None:
         refuse_impossible(zone, {"kind": kind} if links else {"kind": kind, "nodes": nodes or []})
 
     def edit(before: Topology) -> Mapping[str, object]:
-        pairs = _pairs_of(before, "--link", links)
+        pairs = pairs_of(before, "--link", links)
         if kind is not None and zone not in before.zones:
             what = {"links": [list(pair) for pair in pairs]} if pairs else {"nodes": nodes or []}
             return with_zone(before, zone, {"kind": kind, **what})
@@ -207,12 +208,12 @@ def remove(
     """Remove nodes or links from a zone; one that has none left stays, and does nothing."""
     from mesh.config.zone_edits import without_links, without_nodes
 
-    links = _links_of("--link", link or [])
+    links = links_of("--link", link or [])
     _one_of(nodes, links)
 
     def edit(before: Topology) -> Mapping[str, object]:
         if links:
-            return without_links(before, zone, _pairs_of(before, "--link", links))
+            return without_links(before, zone, pairs_of(before, "--link", links))
         return without_nodes(before, zone, nodes or [])
 
     how = asked.how(f"mesh zone remove {zone}", output, allow_delete=allow_delete)
@@ -236,7 +237,7 @@ def rename(
     )
 
 
-def _one_of(nodes: Sequence[str] | None, links: Sequence[_Link]) -> None:
+def _one_of(nodes: Sequence[str] | None, links: Sequence[WrittenLink]) -> None:
     if bool(nodes) == bool(links):
         raise wrong_input("NODE", "name either nodes, or links with --link A-B")
 
@@ -244,61 +245,3 @@ def _one_of(nodes: Sequence[str] | None, links: Sequence[_Link]) -> None:
 def _names_of(text: str) -> list[str]:
     """Return the names of a list with commas; spaces around them do not count."""
     return [name for part in text.split(",") if (name := part.strip())]
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A link as somebody wrote it.
-
-    Attributes:
-        text: As it was written.
-        cuts: The pairs of names that it can mean; hyphens in names may leave several.
-    """
-
-    text: str
-    cuts: Sequence[tuple[str, str]]
-
-
-def _links_of(option: str, texts: Sequence[str]) -> Sequence[_Link]:
-    """Return links written `A-B`, or `A:B` where hyphens in names leave it open.
-
-    Args:
-        option: Where they were written.
-        texts: The links.
-
-    Raises:
-        ConfigError: One is no link in any topology.
-    """
-    from mesh.model.names import name_fault
-
-    found: list[_Link] = []
-    for text in (one.strip() for one in texts):
-        at = [text.find(":")] if ":" in text else [i for i, one in enumerate(text) if one == "-"]
-        cuts = [(text[:i], text[i + 1 :]) for i in at]
-        cuts = [(a, b) for a, b in cuts if name_fault(a) is None and name_fault(b) is None]
-        if text and not cuts:
-            raise wrong_input(f"{option} {text}", "is not a link of two nodes; write A-B")
-        found += [_Link(text, cuts)] if text else []
-    return found
-
-
-def _pairs_of(topology: Topology, option: str, links: Sequence[_Link]) -> list[tuple[str, str]]:
-    """Return the links of two nodes of a topology that are meant.
-
-    Raises:
-        ConfigError: One names no two nodes, or could mean several links.
-    """
-    return [_pair(topology, f"{option} {link.text}", link) for link in links]
-
-
-def _pair(topology: Topology, where: str, link: _Link) -> tuple[str, str]:
-    known = [(a, b) for a, b in link.cuts if a in topology.nodes and b in topology.nodes]
-    if len(known) == 1:
-        return known[0]
-    if known:
-        a, b = known[0]
-        raise wrong_input(where, f"could mean several links; write it with a colon, as in {a}:{b}")
-    nodes = ", ".join(list(topology.nodes)[:8]) + (", ..." if len(topology.nodes) > 8 else "")
-    raise wrong_input(
-        where, f"is not a link of two nodes; write A-B, of {nodes}", code="UNKNOWN_NODE"
-    )
