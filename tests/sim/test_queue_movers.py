@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from mesh.client import QueueMessage
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import WINDOW
 from mesh.core.redelivery import WINDOW as WINDOW_OF_SHARE
@@ -308,6 +309,58 @@ def test_where_somebody_consumes_nothing_moves(stage_of: Start) -> None:
         stage.step(2)
     stage.until_all()
     assert stage.by_node() == {"p": 50}
+
+
+class SlowConsumer:
+    """Takes a message in hand for half a minute, one after the other, and acknowledges it then."""
+
+    def __init__(self, stage: Stage, node: str) -> None:
+        self.consumer = stage.client(node).consume("jobs")
+        self.stage = stage
+        self.done: list[bytes | None] = []
+        self._in_hand: list[QueueMessage] = []
+        self._until_ms = 0
+
+    def step(self) -> None:
+        in_hand = self._in_hand
+        if in_hand and self.stage.mesh.now_ms() >= self._until_ms:
+            self.consumer.ack(one := in_hand.pop())
+            self.done.append(one.message.payload)
+        given = self.consumer.read(0.0, 0 if in_hand else 1)
+        if given:
+            in_hand += given
+            self._until_ms = self.stage.mesh.now_ms() + 30_000
+        self.consumer.commit()
+
+
+@pytest.mark.parametrize(
+    ("spec", "node", "other", "moves"),
+    [(ANY, "p", "t", False), (HOME, "s", "p", False), (HOME, "r", "s", True)],
+    ids=["any", "proxy", "home"],
+)
+def test_what_a_slow_consumer_has_is_not_moved_away(
+    stage_of: Start, spec: Mapping[str, object], node: str, other: str, moves: bool
+) -> None:
+    """It lives, however long it takes, and others demand meanwhile. Spec: DESIGN 6, EMS-12.
+
+    Only a home shares what nobody has in hand.
+    """
+    stage = stage_of(spec)
+    stage.queue(*dict.fromkeys((node, other, "r" if spec is HOME else other)))
+    slow = SlowConsumer(stage, node)
+    slow.step()
+    stage.publish(node, 6)
+    for _ in range(50):
+        stage.step()
+        slow.step()
+    stage.consume(other)
+    for _ in range(1_000):
+        stage.step()
+        slow.step()
+    assert bool(stage.got) == moves
+    consumed = [*slow.done, *(payload for _, payload in stage.got)]
+    assert sorted(consumed) == [b"%d" % number for number in range(6)]
+    slow.consumer.close()
 
 
 def test_a_moved_message_keeps_its_identity_and_says_how_often_it_moved(stage_of: Start) -> None:
