@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -130,7 +131,18 @@ def against_mesh(found: TopologyInForce, seen: Session, topology: Topology, loca
 
 
 def _keep(path: Path, data: Mapping[str, object]) -> None:
+    """Write a plan, whole or not at all: if the disk fills up, an earlier one is still of use."""
+    text = as_json(data) + "\n"
+    kept = path.resolve()
     try:
-        path.write_text(as_json(data) + "\n", encoding="utf-8")
+        if kept.exists() and not kept.is_file():  # a pipe or terminal, whose place nothing takes
+            kept.write_text(text, encoding="utf-8")
+            return
+        fresh = kept.with_name(f".{kept.name}.{os.getpid()}.new")
+        try:
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(kept)
+        finally:
+            fresh.unlink(missing_ok=True)
     except OSError as error:
         raise wrong_input("--out", f"{path} cannot be written: {error.strerror}") from error

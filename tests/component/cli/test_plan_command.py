@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,46 @@ def test_a_plan_is_kept_in_no_file_that_it_is_made_from(run: Run, tmp_path: Path
         assert "would be lost; name another file" in ended.err
         assert Path(kept).read_text() == before
     assert run("plan", new, "--from", old, "--out", str(tmp_path / "plan.json")).code == 3
+
+
+def test_a_plan_is_kept_whole_or_not_at_all(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills up, or a kill, leaves the plan that was there."""
+    kept = tmp_path / "plan.json"
+    kept.write_text("an earlier plan")
+    write_text = Path.write_text
+
+    def fills_up(path: Path, text: str, **options: Any) -> int:
+        write_text(path, text[: len(text) // 2], **options)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", fills_up)
+        ended = run("plan", FIG36, "--from", FIG36, "--out", str(kept))
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"{kept} cannot be written: No space left on device" in ended.err
+    assert ([one.name for one in tmp_path.iterdir()], kept.read_text()) == (
+        [kept.name],
+        "an earlier plan",
+    )
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(run: Run, tmp_path: Path) -> None:
+    """As `/dev/stdout`; a link still leads to the file that it led to."""
+    pipe, file, link = tmp_path / "pipe", tmp_path / "file", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run("plan", FIG36, "--from", FIG36, "--out", str(pipe)).code == 0
+        told = os.read(reader, 1 << 20)
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert run("plan", FIG36, "--from", FIG36, "--out", str(link)).code == 0
+    assert link.is_symlink()
+    assert json.loads(told) == json.loads(file.read_text())
 
 
 def test_options_of_kafka_are_taken_by_nodes_that_start_again(run: Run, tmp_path: Path) -> None:
