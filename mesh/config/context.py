@@ -18,6 +18,7 @@ from pathlib import Path
 from platformdirs import user_config_dir
 
 from mesh.config.nearest import nearest
+from mesh.config.process_start import runs_still, start_of
 from mesh.errors import ConfigError, wrong_input
 from mesh.model.names import fold, name_fault
 
@@ -39,6 +40,7 @@ class Context:
         is_local: Whether a mesh that was started on this machine left it, and the next one of its
             name may take its place once it has ended; those that people add are theirs.
         pid: Of the process that runs it, if it is local; 0 if that is not known.
+        started_s: When that process began, since 1970; 0 if that is not known.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Context:
     addresses: Mapping[str, str] = field(default_factory=dict)
     is_local: bool = False
     pid: int = field(default=0, compare=False)
+    started_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(slots=True)
@@ -85,7 +88,9 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
             fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
         ):
             name = next(names)
-        _add(stored, replace(context, name=name, is_local=True, pid=os.getpid()))
+        pid = os.getpid()
+        started_s = start_of(pid) or 0.0
+        _add(stored, replace(context, name=name, is_local=True, pid=pid, started_s=started_s))
         _select(stored, name)
     return name
 
@@ -162,15 +167,8 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
 def _gives_way(stored: _Stored, name: str, to: str) -> bool:
     """Return whether a context may be replaced by a mesh that was started on this machine."""
     found = stored.contexts[name]
-    return name == to and found.is_local and not _runs_elsewhere(found.pid)
-
-
-def _runs_elsewhere(pid: int) -> bool:
-    """Return whether a process of this user, and not this one, has that id."""
-    with suppress(OSError, OverflowError):
-        os.kill(pid, 0)  # which asks, and does nothing
-        return pid > 0 and pid != os.getpid()
-    return False
+    runs_elsewhere = found.pid != os.getpid() and runs_still(found.pid, found.started_s)
+    return name == to and found.is_local and not runs_elsewhere
 
 
 def _add(stored: _Stored, context: Context) -> None:
@@ -224,6 +222,7 @@ def _load(folder: Path | None) -> _Stored:
                 _texts(one["addresses"]),
                 one.get("local") is True,
                 int(one.get("pid", 0)),
+                float(one.get("started", 0)),
             )
             for name, one in data["contexts"].items()
         }
@@ -269,6 +268,7 @@ def _store(stored: _Stored, path: Path) -> None:
                 "addresses": dict(one.addresses),
                 "local": one.is_local,
                 "pid": one.pid,
+                "started": one.started_s,
             }
             for name, one in sorted(stored.contexts.items())
         },

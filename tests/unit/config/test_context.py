@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import psutil
 import pytest
 
 from mesh.config.context import (
@@ -167,6 +168,21 @@ def test_what_is_no_process_keeps_no_context(pid: int, tmp_path: Path) -> None:
     data = {"selected": "m", "contexts": {"m": one}}
     (tmp_path / "contexts.json").write_text(json.dumps(data))
     assert select_local(Context("m", tmp_path / "m.yaml"), folder=tmp_path) == "m"
+
+
+@pytest.mark.parametrize(("began_s", "name"), [(0.0, "m-2"), (-60.0, "m")])
+def test_a_process_that_has_got_the_id_since_keeps_no_context(
+    began_s: float, name: str, tmp_path: Path
+) -> None:
+    """Ids come again, in a container soon: the start tells the two processes apart."""
+    other = psutil.Process(os.getppid())
+    started = other.create_time() + began_s
+    one = {"file": "/m.yaml", "addresses": {}, "local": True, "pid": other.pid, "started": started}
+    data = {"selected": "m", "contexts": {"m": one}}
+    (tmp_path / "contexts.json").write_text(json.dumps(data))
+    assert select_local(Context("m", tmp_path / "m.yaml"), folder=tmp_path) == name
+    kept = json.loads((tmp_path / "contexts.json").read_text())["contexts"][name]
+    assert (kept["pid"], kept["started"]) == (os.getpid(), psutil.Process().create_time())
 
 
 def test_case_makes_no_other_name(tmp_path: Path) -> None:
