@@ -95,14 +95,14 @@ class ServeSettings:
 
     def _misformed(self) -> Iterator[Problem]:
         forms = (
-            ("--root-path", [self.root_path], ROOT_PATH, "a path, as in /trellis"),
-            ("--user-header", [self.user_header], HEADER, "the name of a header"),
+            ("--root-path", filter(None, [self.root_path]), ROOT_PATH, "a path, as in /trellis"),
+            ("--user-header", filter(None, [self.user_header]), HEADER, "the name of a header"),
             ("--allowed-host", self.allowed_hosts, HOST, "a name without a port"),
             ("--embed", self.embedders, ORIGIN, "an origin, as in https://portal.example.com"),
         )
         for where, given, form, wanted in forms:
             for text in given:
-                if text and form.fullmatch(text) is None:
+                if form.fullmatch(text) is None:
                     message = f"{text[:80]!r} is not {wanted}"
                     yield Problem(code="BAD_VALUE", message=message, where=where)
         if self.token and TOKEN.fullmatch(self.token) is None:  # which is not shown

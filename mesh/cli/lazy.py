@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mesh.cli.commands import COMMANDS, Command, CommandGroup, Entry, Sections
+from mesh.cli.render import standard_output
 
 
 class LazyCommands(MutableMapping[str, Any]):
@@ -38,7 +40,25 @@ class LazyCommands(MutableMapping[str, Any]):
         return len(self._entries)
 
 
-class LazyGroup(TyperGroup):
+def _show_help(ctx: Any, _param: object, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        with standard_output():
+            typer.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+class Helpful:
+    """Shows its help as any other output: where it cannot be written, that is what is said."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option; the library's own raises whatever the system said."""
+        option: Any = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.callback = _show_help
+        return option
+
+
+class LazyGroup(Helpful, TyperGroup):
     """A group of commands whose help is made from the table alone, under headings."""
 
     def __init__(self, *, sections: Sections = COMMANDS, **given: Any) -> None:
@@ -64,8 +84,23 @@ NUMBER_MAX: Mapping[type, float] = {float: 1e9, int: 10**18}
 overflow."""
 
 
-class CountedCommand(TyperCommand):
+class CountedCommand(Helpful, TyperCommand):
     """A command whose numbers can be counted with: none is `nan`, or larger than any clock."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the words of a command line; an empty path is none, and not the folder one is in.
+
+        Raises:
+            ConfigError: One is empty.
+        """
+        has_empty = any(word == "" or word.endswith("=") for word in args)
+        left = super().parse_args(ctx, args)
+        for one in self.params if has_empty else ():
+            if ctx.params.get(one.name or "") == Path():
+                from mesh.errors import wrong_input
+
+                raise wrong_input(one.opts[0], "is empty; write a path")
+        return left
 
     def invoke(self, ctx: Any) -> Any:
         """Check what was given, then do it.

@@ -184,6 +184,8 @@ def test_beyond_loopback_somebody_must_be_asked_for() -> None:
         ({"allowed_hosts": ["mesh.example:8080"]}, "--allowed-host"),
         ({"allowed_hosts": ["https://mesh.example"]}, "--allowed-host"),
         ({"allowed_hosts": ["ab:1"]}, "--allowed-host"),
+        ({"allowed_hosts": [""]}, "--allowed-host"),
+        ({"embedders": [""]}, "--embed"),
     ],
 )
 def test_what_would_stand_in_headers_must_have_their_form(

@@ -152,11 +152,12 @@ REFUSED_AT_ONCE = [
     (("zone", "remove", "Z", "--link", "ab"), "--link ab: is not a link of two nodes"),
     (("zone", "rename", "Z", "--title", "a\nb"), "spec.zones.Z.title: "),
     (("subject", "pause", "acme/>/x", "-n", "a"), "it may only be the last level"),
+    (("interest", "--at", 5_000 * "9"), "is not a time; write 2026-05-04T10:00:00"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), REFUSED_AT_ONCE, ids=[" ".join(one[0]) for one in REFUSED_AT_ONCE]
+    ("words", "told"), REFUSED_AT_ONCE, ids=[" ".join(one[0])[:60] for one in REFUSED_AT_ONCE]
 )
 def test_what_is_wrong_in_itself_is_refused_before_anybody_is_asked(
     words: tuple[str, ...], told: str, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch

@@ -120,6 +120,33 @@ def test_a_full_disk_is_one_line(
     assert said == "standard output cannot be written: No space left on device [OUTPUT]\n"
 
 
+@pytest.mark.parametrize("words", [["-h"], ["status", "--help"], ["zone", "-h"], ["--version"]])
+def test_help_on_a_full_disk_is_the_same_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout", Full())
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    monkeypatch.undo()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said == "standard output cannot be written: No space left on device [OUTPUT]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [(["validate", ""], "file"), (["status", "-f", ""], "-f"), (["plan", "x", "--out="], "--out")],
+)
+def test_an_empty_path_is_not_the_folder_one_is_in(
+    words: list[str], where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As from a script with a variable that is not set."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"{where}: is empty; write a path [BAD_VALUE]\n"
+
+
 def test_what_cannot_be_written_is_not_told_to_who_cannot_hear_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
