@@ -22,7 +22,7 @@ def test_a_known_fault_still_shows(name: str, capsys: pytest.CaptureFixture[str]
 def test_without_what_it_takes_the_same_comes_out_well() -> None:
     """Else the files would show something else."""
     assert moved_copies.run(vanish=False) == ""
-    assert former_neighbours.run(comes=False) == ""
+    assert former_neighbours.run(is_read_no_more=False) == ""
 
 
 def test_each_is_named_among_what_is_not_promised() -> None:
