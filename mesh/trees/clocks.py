@@ -9,6 +9,7 @@ Spec: tree_layer 7.1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mesh.model.tree_frames import (
     Body,
@@ -23,7 +24,6 @@ from mesh.model.tree_frames import (
     Trees,
 )
 from mesh.model.trees import clock_of
-from mesh.trees.node import Node
 
 STEP = 1 << 16
 """How far ahead is still no leap: an application may name an instance that far ahead."""
@@ -39,38 +39,58 @@ SEQ_END = 1 << 40
 end of all seqs is read by nobody."""
 
 
-def is_believed(node: Node, body: Body) -> bool:
-    """Return whether what a frame says of clocks can be; the node's own follows a leap at once."""
-    if isinstance(body, Reply) and body.grant is not None and body.grant.seq >= SEQ_END:
-        return False
-    return all(_spend_credit(node, clock) for clock in _clocks(body))
+@dataclass(slots=True)
+class Clock:
+    """The clock of a node: above every clock, colour and instance that it has heard of.
 
+    Attributes:
+        value: Where it stands.
+        credit: How far words of others may still take it.
+        credited_ms: When that was reckoned.
+    """
 
-def know_somebody(node: Node) -> None:
-    """End the time in which a node knows nothing of how far the mesh has come."""
-    node.credit = min(node.credit, CREDIT)
+    value: int = 0
+    credit: int = 1 << 30
+    credited_ms: int = 0
 
+    def advance(self) -> int:
+        """Go on by one; return a value that nobody has been told of."""
+        self.value += 1
+        return self.value
 
-def _spend_credit(node: Node, clock: int) -> bool:
-    ahead = clock - node.clock
-    if ahead <= STEP:
+    def follow(self, value: int) -> None:
+        """Stand no lower than what somebody else has said."""
+        self.value = max(self.value, value)
+
+    def believes(self, body: Body, now_ms: int) -> bool:
+        """Return whether what a frame says of clocks can be; a leap is followed at once."""
+        if isinstance(body, Reply) and body.grant is not None and body.grant.seq >= SEQ_END:
+            return False
+        return all(self._spend(value, now_ms) for value in _clocks(body))
+
+    def know_somebody(self) -> None:
+        """End the time in which a node knows nothing of how far the mesh has come."""
+        self.credit = min(self.credit, CREDIT)
+
+    def _spend(self, value: int, now_ms: int) -> bool:
+        ahead = value - self.value
+        if ahead <= STEP:
+            return True
+        self._give_back(now_ms)
+        if ahead > self.credit:
+            return False
+        self.credit -= ahead
+        self.value = value
         return True
-    _give_back(node)
-    if ahead > node.credit:
-        return False
-    node.credit -= ahead
-    node.clock = clock
-    return True
 
-
-def _give_back(node: Node) -> None:
-    """Give back what time has brought; a part of a step counts towards the next one."""
-    if node.credit >= CREDIT:
-        node.credited_ms = node.now_ms
-        return
-    back = (node.now_ms - node.credited_ms) * PER_S // 1000
-    node.credit = min(CREDIT, node.credit + back)
-    node.credited_ms += back * 1000 // PER_S
+    def _give_back(self, now_ms: int) -> None:
+        """Give back what time has brought; a part of a step counts towards the next one."""
+        if self.credit >= CREDIT:
+            self.credited_ms = now_ms
+            return
+        back = (now_ms - self.credited_ms) * PER_S // 1000
+        self.credit = min(CREDIT, self.credit + back)
+        self.credited_ms += back * 1000 // PER_S
 
 
 def _clocks(body: Body) -> Iterator[int]:

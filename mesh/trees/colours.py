@@ -37,15 +37,14 @@ def recolour_after_loss(node: Node, *, was_remote: bool) -> None:
 
 def recolour(node: Node, scope: Extent, reason: ColourReason) -> None:
     """Choose a fresh colour for what is still connected."""
-    node.clock += 1
-    adopt(node, scope, Colour(node.clock, node.ids.fresh()), reason)
+    adopt(node, scope, Colour(node.clock.advance(), node.ids.fresh()), reason)
 
 
 def read_colour(node: Node, link: str, said: ColourSpread) -> None:
     """Take a colour that is later than the own one."""
     held = colour_of(node, said.scope)
     if said.scope is Extent.REALM and node.is_remote(link):
-        node.counts["realm colours from outside"] += 1
+        node.count("realm colours from outside")
     elif held is None or said.colour > held:
         adopt(node, said.scope, said.colour, ColourReason.SPREAD, but=link)
 
@@ -64,8 +63,8 @@ def adopt(
         node.realm_colour = colour
     else:
         node.colour = colour
-    node.clock = max(node.clock, colour.clock + 1)
-    node.outputs.append(ColourChanged(scope, old, colour, reason))
+    node.clock.follow(colour.clock + 1)
+    node.tell(ColourChanged(scope, old, colour, reason))
     is_joining = old is None and reason is ColourReason.HEALED
     for end in node.links.values():
         if end.peer != but and old is None and (is_joining or not end.is_up):

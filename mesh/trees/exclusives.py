@@ -79,4 +79,4 @@ def drop_local(node: Node, one: LocalRole, why: RoleLoss | None) -> None:
     for scope in (Extent.CLOUD, Extent.REALM):
         remove_instance(node, one.address, scope, one.iid, one.seq)
     if why is not None:
-        node.outputs.append(RoleLost(one.app, one.address, one.iid, why))
+        node.tell(RoleLost(one.app, one.address, one.iid, why))

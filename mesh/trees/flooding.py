@@ -60,4 +60,4 @@ class Flooding:
 
     def heard_of_cycle(self, node: Node, link: str, said: RouteBreak) -> None:  # noqa: ARG002
         """A neighbour says that routes go round, which they never do here. H2."""
-        node.counts["cycles told in profile HARD"] += 1
+        node.count("cycles told in profile HARD")

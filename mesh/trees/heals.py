@@ -8,7 +8,6 @@ from __future__ import annotations
 from mesh.model.tree_apps import ColourReason, Unpartitioned
 from mesh.model.tree_frames import ColourSpread, Heal, HealNotice, Hello
 from mesh.model.trees import Colour, Extent
-from mesh.trees.clocks import know_somebody
 from mesh.trees.colours import SCOPES, adopt, colour_of
 from mesh.trees.node import Node
 from mesh.trees.publishing import publish_exclusives, tell_again
@@ -16,7 +15,7 @@ from mesh.trees.publishing import publish_exclusives, tell_again
 
 def meet(node: Node, link: str, hello: Hello) -> None:
     """Compare colours over a link that has just come up."""
-    know_somebody(node)
+    node.clock.know_somebody()
     if node.colour is not None and node.colour == hello.colour:
         tell_again(node, link)
     compare(node, link, hello)
@@ -28,7 +27,7 @@ def compare(node: Node, link: str, hello: Hello) -> None:
     An undefined side has nothing to lose. Where it joins a part later it says HELLO again, and
     that part meets the reader's then: `mesh.trees.colours.adopt`.
     """
-    node.clock = max(node.clock, hello.clock)
+    node.clock.follow(hello.clock)
     named = node.links[link].named
     colours = {Extent.CLOUD: hello.colour, Extent.REALM: hello.realm_colour}
     for scope in SCOPES:
@@ -78,7 +77,7 @@ def raise_heal(
 def read_heal(node: Node, link: str, said: Heal) -> None:
     """Take and spread the news of a heal."""
     if said.scope is Extent.REALM and node.is_remote(link):
-        node.counts["realm heals from outside"] += 1
+        node.count("realm heals from outside")
     elif node.remember_if_new(said.id) and not _is_known_from_here(node, said):
         _take(node, said, towards=link)
 
@@ -100,7 +99,7 @@ def _take(node: Node, heal: Heal, towards: str) -> None:
     told = Unpartitioned(
         heal.id, heal.scope, heal.near, heal.far, heal.colour, heal.near_colour, heal.far_colour
     )
-    node.outputs.append(told)
+    node.tell(told)
     node.floods.append((node.now_ms, heal.scope, heal))
     for link in node.ways(heal.scope, but=towards):
         node.transmit(link, heal)

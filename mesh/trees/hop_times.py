@@ -26,7 +26,7 @@ def ask_hop(node: Node, end: Link) -> Ping:
 def hear_hop(node: Node, end: Link, said: Pong) -> None:
     """Average what a hop takes; an answer to what was not asked says nothing."""
     if said.sent_ms not in end.pings:
-        node.counts["answers to nothing"] += 1
+        node.count("answers to nothing")
         return
     end.pings = {sent_ms: None for sent_ms in end.pings if sent_ms > said.sent_ms}
     end.hop_ms = _averaged(end.hop_ms, (node.now_ms - said.sent_ms) / 2)

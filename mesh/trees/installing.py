@@ -54,7 +54,7 @@ def install(
     if known is not None and route.value <= known.value:
         if not _is_made_up(known, route, asked_ms):
             return False
-        node.counts[MADE_UP] += 1
+        node.count(MADE_UP)
     old = table.routes.get(iid)
     table.routes[iid] = route
     table.lost.pop(iid, None)

@@ -52,7 +52,7 @@ def read_trees(node: Node, link: str, said: Trees) -> None:
     """Take what a neighbour knows; what is newer here stays."""
     asked = node.asked_trees.get(link)
     if asked is None or asked[0] != said.id:
-        node.counts["answers to nothing"] += 1
+        node.count("answers to nothing")
         return
     heals = asked[1]
     node.has_copied = True
@@ -109,7 +109,7 @@ def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
 def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool:
     """Install a route as a host's answer would; return whether the instance is known now."""
     if known.hops > node.settings.hops_max:
-        node.counts[TOO_FAR] += 1
+        node.count(TOO_FAR)
         return False
     standing = Extent.CLOUD
     if is_beaten(node, address, known.iid, is_exclusive=known.is_exclusive, standing=standing):

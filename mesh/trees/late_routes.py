@@ -82,7 +82,7 @@ def read_reopen(node: Node, link: str, said: Reopen) -> None:
     """Count on a branch again: it has said its last word, or that waits here for a watcher."""
     session = node.sessions.get(said.mid) or node.closed.get(said.mid)
     if session is None or session.options.one_way or link not in session.sent:
-        node.counts["reopened in vain"] += 1
+        node.count("reopened in vain")
         return
     if session.is_closed:
         reopen(node, session)

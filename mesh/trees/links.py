@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mesh.model.tree_frames import Body, Bye, Frame, Hello, Ping, Pong
-from mesh.trees.clocks import is_believed
 from mesh.trees.hop_times import ask_hop, hear_hop
 from mesh.trees.node import MADE_UP, RESERVED, TOO_FAR, Link, Node
 
@@ -101,7 +100,7 @@ def read_frame(node: Node, link: str, frame: Frame) -> FrameMeaning:
         node.transmit(link, Pong(frame.body.sent_ms))
     elif isinstance(frame.body, Pong):
         hear_hop(node, end, frame.body)
-    elif not is_believed(node, frame.body):
+    elif not node.clock.believes(frame.body, node.now_ms):
         return _dropped(node, TO_COME)
     return FrameMeaning(body=frame.body)
 
@@ -116,7 +115,7 @@ def _out_of_turn(node: Node, end: Link, frame: Frame) -> FrameMeaning | None:
         return None
     if frame.number < end.read or frame == end.last:
         return _dropped(node, "frames read twice")
-    node.counts[TWO_WRITERS if frame.number == end.read else "gaps"] += 1
+    node.count(TWO_WRITERS if frame.number == end.read else "gaps")
     return FrameMeaning(is_lost=restart(node, end))
 
 
@@ -185,7 +184,7 @@ def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> FrameMeani
     if is_same_node and frame.session < end.theirs:
         return _dropped(node, "frames of older sessions")
     is_leap = is_same_node and end.theirs and hello.epoch - _epoch(end.theirs) > EPOCHS
-    if is_leap or not is_believed(node, hello):
+    if is_leap or not node.clock.believes(hello, node.now_ms):
         return _dropped(node, TO_COME)
     is_new = not is_same_node or frame.session != end.theirs
     if not is_new and end.is_up and (fault := _out_of_turn(node, end, frame)) is not None:
@@ -211,7 +210,7 @@ def say_hello(node: Node, end: Link) -> None:
     """Tell the peer who this is and what was heard of it."""
     end.hello_ms = node.now_ms + node.settings.hello_ms
     colours = (node.colour, node.realm_colour)
-    hello = Hello(node.uuid, node.epoch, end.theirs, node.realm, *colours, node.clock)
+    hello = Hello(node.uuid, node.epoch, end.theirs, node.realm, *colours, node.clock.value)
     node.transmit(end.peer, hello)
 
 
@@ -225,5 +224,5 @@ def _epoch(session: int) -> int:
 
 
 def _dropped(node: Node, why: str) -> FrameMeaning:
-    node.counts[why] += 1
+    node.count(why)
     return NOTHING

@@ -21,5 +21,5 @@ def link_lost(node: Node, end: Link) -> None:
     lose_link(node, end.peer, trees)
     lose_branches(node, end.peer)
     lose_replies(node, end.peer)
-    node.outputs.append(PartitionSuspected(end.peer))
+    node.tell(PartitionSuspected(end.peer))
     recolour_after_loss(node, was_remote=was_remote)

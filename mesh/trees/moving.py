@@ -100,7 +100,7 @@ def repoint(node: Node, session: Session, grant: Grant) -> None:
 
 def lose_grant(node: Node, link: str, grant: Grant) -> None:
     """A grant that came by this link cannot go on: nobody has the role, and no route may say so."""
-    node.counts["roles lost on their way"] += 1
+    node.count("roles lost on their way")
     for scope in (Extent.CLOUD, Extent.REALM):
         remove_routes_over(node, grant.address, scope, link, grant.iid)
         node.transmit(link, RouteBreak(*grant.address, scope, grant.iid))
@@ -115,21 +115,20 @@ def take(node: Node, session: Session, grant: Grant, had: Sequence[MessageId]) -
     """
     address, iid = grant.address, grant.iid
     if not session.app or is_reserved(node, address.tree):
-        node.counts[RESERVED] += 1
+        node.count(RESERVED)
         return
     held = [one for one in node.instances(address).values() if one.app == session.app]
     if held and not grant.give_up:
         return
     if not grant.give_up:
-        node.clock += 1
-        iid = node.ids.instance(node.clock)
+        iid = node.ids.instance(node.clock.advance())
     one = LocalRole(
         session.app, address, iid, grant.is_exclusive, grant.extent, grant.protocol, grant.seq
     )
     for scope in (Extent.CLOUD, Extent.REALM):
         remove_instance(node, address, scope, iid, grant.seq)
     if is_beaten(node, address, iid, is_exclusive=grant.is_exclusive):
-        node.outputs.append(RoleLost(session.app, address, iid, RoleLoss.HIGHER_HOLDER))
+        node.tell(RoleLost(session.app, address, iid, RoleLoss.HIGHER_HOLDER))
         return
     need_colour(node)
     parcel = Parcel()
@@ -138,7 +137,7 @@ def take(node: Node, session: Session, grant: Grant, had: Sequence[MessageId]) -
     host(node, one)
     for mid in reversed(had[:HAD_MAX]):
         node.note_given(mid, iid)
-    node.outputs.append(taken(one, is_granted=True))
+    node.tell(taken(one, is_granted=True))
     if not grant.give_up:
         publish(node, one, parcel)
     parcel.send(node)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from mesh.model.tree_apps import Delivered, SnoopWanted, TreeBuilt
 from mesh.model.tree_frames import Body, Frame, Heal, Publish
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
+from mesh.trees.clocks import Clock
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
 from mesh.trees.routes import LastHeard, Tree
@@ -89,7 +90,6 @@ class Node:
         ports: Application -> protocols that it listens to.
         remembered: Last routes of forgotten trees. H2.
         far_hop_ms: What the slowest hop of the mesh takes, as echoes of recoveries tell.
-        credit: How far words of others may still take the clock, and when that was reckoned.
         seen: Ids of floods and messages that came already, oldest first.
         floods: What was told to everybody, or in the realm, last; and when.
         beaten: Instances that gave way to one that is known less far than they were: others out
@@ -118,9 +118,7 @@ class Node:
     settings: Settings
     ids: Ids
     now_ms: int = 0
-    clock: int = 0
-    credit: int = 1 << 30
-    credited_ms: int = 0
+    clock: Clock = field(default_factory=Clock)
     colour: Colour | None = None
     realm_colour: Colour | None = None
     links_begun: int = 0
@@ -166,11 +164,19 @@ class Node:
         """How many heals this node was told of since they were last compacted."""
         return len(self.heals)
 
+    def tell(self, output: Output) -> None:
+        """Leave something for the caller of the step, behind what was left before."""
+        self.outputs.append(output)
+
+    def count(self, why: str) -> None:
+        """Count something that was dropped or refused."""
+        self.counts[why] += 1
+
     def transmit(self, link: str, body: Body) -> None:
         """Write a frame on a link."""
         end = self.links[link]
         end.sent += 1
-        self.outputs.append(Transmit(link, Frame(end.mine, end.sent, body)))
+        self.tell(Transmit(link, Frame(end.mine, end.sent, body)))
 
     def is_up(self, link: str) -> bool:
         """Return whether frames can be sent on this link."""
@@ -243,7 +249,7 @@ class Node:
         found = self.trees.get(id_)
         if found is None:
             found = self.trees[id_] = Tree(id_)
-            self.outputs.append(TreeBuilt(id_, protocol))
+            self.tell(TreeBuilt(id_, protocol))
         elif self.settings.trees_max is not None:
             self.trees.move_to_end(id_)
         return found

@@ -66,18 +66,16 @@ def add_roles(node: Node, wanted: RolesAdded) -> None:
     for request in wanted.requests:
         if fault := _fault(node, wanted.app, request):
             code, text = fault
-            node.outputs.append(
-                Refused(wanted.app, request.address.role, code, text, request.address)
-            )
+            node.tell(Refused(wanted.app, request.address.role, code, text, request.address))
             continue
         need_colour(node)
-        node.clock += 1
-        iid = request.iid or node.ids.instance(node.clock)
+        clock = node.clock.advance()
+        iid = request.iid or node.ids.instance(clock)
         one = LocalRole(
             wanted.app, request.address, iid, request.is_exclusive, request.extent, request.protocol
         )
         host(node, one)
-        node.outputs.append(taken(one, is_granted=False))
+        node.tell(taken(one, is_granted=False))
         publish(node, one, parcel)
     parcel.send(node)
 
@@ -89,7 +87,7 @@ def remove_roles(node: Node, wanted: RolesRemoved) -> None:
         held = [one for one in node.instances(address).values() if one.app == wanted.app]
         if not held:
             text = f"application {wanted.app!r} does not hold {address.role!r}; nothing was done"
-            node.outputs.append(Refused(wanted.app, address.role, "NOT_HELD", text, address))
+            node.tell(Refused(wanted.app, address.role, "NOT_HELD", text, address))
         for one in held:
             unpublish(node, one, parcel)
     parcel.send(node)
@@ -139,11 +137,10 @@ def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
     """End the exclusive holder of a role, dead or alive, as far as anything is known of it."""
     address = wanted.address
     if is_reserved(node, address.tree):
-        node.outputs.append(Refused(wanted.app, address.role, "RESERVED", ON_EVERY_NODE))
+        node.tell(Refused(wanted.app, address.role, "RESERVED", ON_EVERY_NODE))
         return
     need_colour(node)
-    node.clock += 1
-    iid = max(node.ids.instance(node.clock), holder(node, address))
+    iid = max(node.ids.instance(node.clock.advance()), holder(node, address))
     id_ = node.ids.fresh()
     told = Publish(
         id_, *address, iid, True, False, 0, 1, local_only=bool(node.realm), extent=Extent.CLOUD
@@ -189,7 +186,7 @@ def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
     parcel = Parcel()
     for told in publishes:
         if told.hops > node.settings.hops_max:
-            node.counts[TOO_FAR] += 1
+            node.count(TOO_FAR)
         else:
             _read(node, link, told, parcel)
     parcel.send(node)
@@ -197,14 +194,14 @@ def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
 
 def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
     if is_reserved(node, told.tree):
-        node.counts[RESERVED] += 1
+        node.count(RESERVED)
         return
     is_inside = told.local_only and not node.is_remote(link)
     is_first = node.remember_if_new(told.id)
     is_first_inside = is_inside and node.remember_if_new(_inside(told.id))
     if not is_first and not is_first_inside:
         return
-    node.clock = max(node.clock, clock_of(told.iid))
+    node.clock.follow(clock_of(told.iid))
     address = Address(told.tree, told.role)
     if told.is_published:
         standing = Extent.REALM if is_inside else Extent.CLOUD
@@ -331,7 +328,7 @@ def _fault(node: Node, app: str, request: RoleRequest) -> tuple[str, str] | None
         return "NO_REALM", f"node {node.name!r} is in no realm; give it one, or extent cloud"
     if any(one.app == app for one in node.instances(request.address).values()):
         return "ROLE_HELD", f"application {app!r} holds {request.address.role!r} already"
-    if request.iid and clock_of(request.iid) > node.clock + AHEAD_MAX:
+    if request.iid and clock_of(request.iid) > node.clock.value + AHEAD_MAX:
         return "BAD_INSTANCE", "this iid is of a time to come; leave it out for a fresh one"
     if request.iid in node.instances(request.address):
         return "BAD_INSTANCE", "another application here has this iid; leave it out for a fresh one"

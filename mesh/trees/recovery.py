@@ -96,7 +96,7 @@ def _key(node: Node, session: Session) -> tuple[Address, Extent]:
 def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
     """Answer for instances here, hand the question on, echo when all have."""
     if asked.hops > node.settings.hops_max:
-        node.counts[TOO_FAR] += 1
+        node.count(TOO_FAR)
         node.transmit(link, RecoveryDone(asked.id, ok=False))
         return
     if not node.remember_if_new(asked.id):
@@ -137,10 +137,10 @@ def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
     """Install a host's answer and hand it on, even if something newer is known here."""
     own = node.recoveries.get(said.id)
     if own is None or link not in own.waiting:
-        node.counts["answers to nothing"] += 1
+        node.count("answers to nothing")
         return
     if said.hops > node.settings.hops_max:
-        node.counts[TOO_FAR] += 1
+        node.count(TOO_FAR)
         return
     _rearm(node, own)
     _install(node, link, own, said)
@@ -186,7 +186,7 @@ def read_done(node: Node, link: str, said: RecoveryDone) -> None:
     told_ms = believable(node, said.hop_ms)
     if own is None or link not in own.waiting:
         hear_of_far(node, told_ms)  # it came too late, as that may be why
-        node.counts["echoes to nothing"] += 1
+        node.count("echoes to nothing")
         return
     own.hop_ms = max(own.hop_ms, told_ms)
     _rearm(node, own)
@@ -206,7 +206,7 @@ def expire_recoveries(node: Node) -> None:
     """End floods that wait for too long, as incomplete: somebody does not answer."""
     for own in list(node.recoveries.values()):
         if own.id in node.recoveries and node.now_ms >= own.deadline_ms:
-            node.counts["recoveries that timed out"] += 1
+            node.count("recoveries that timed out")
             own.ok = False
             own.waiting.clear()
             _end(node, own)

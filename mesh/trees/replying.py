@@ -57,7 +57,7 @@ def read_reply(node: Node, link: str, said: Reply) -> None:
     """Take a reply from a neighbour; what nobody waits for is dropped."""
     session = node.sessions.get(said.mid)
     if session is None or link not in session.owed:
-        node.counts["replies to nothing"] += 1
+        node.count("replies to nothing")
         if said.grant is not None and said.grant.give_up:
             lose_grant(node, link, said.grant)
         return
@@ -95,7 +95,7 @@ def sweep_sessions(node: Node) -> None:
     """End what is older than anything should be: somebody never answered."""
     for session in list(node.sessions.values()):
         if node.now_ms - session.began_ms >= node.settings.record_ms:
-            node.counts["sessions swept"] += 1
+            node.count("sessions swept")
             _give_up(node, session)
 
 
@@ -106,7 +106,7 @@ def end_oldest(node: Node) -> None:
     """
     while node.sessions_bytes > node.settings.sessions_bytes_max:
         oldest = next(iter(node.sessions.values()))
-        node.counts["sessions beyond room"] += 1
+        node.count("sessions beyond room")
         _give_up(node, oldest)
 
 
@@ -250,4 +250,4 @@ def _why_unknown(session: Session | None, given: AnswerGiven) -> tuple[str, str]
 
 
 def _refuse(node: Node, given: AnswerGiven, code: str, text: str) -> None:
-    node.outputs.append(Refused(given.app, f"{given.mid:032x}", code, text))
+    node.tell(Refused(given.app, f"{given.mid:032x}", code, text))

@@ -25,7 +25,7 @@ def send(node: Node, wanted: SendWanted) -> None:
     """Send for an application here."""
     if fault := _fault(node, wanted):
         code, text = fault
-        node.outputs.append(Refused(wanted.app, wanted.call, code, text))
+        node.tell(Refused(wanted.app, wanted.call, code, text))
         return
     options = wanted.options
     if options.one_instance and options.one_response:
@@ -46,7 +46,7 @@ def send(node: Node, wanted: SendWanted) -> None:
 def read_send(node: Node, link: str, said: Send) -> None:
     """Take a message from a neighbour; a second copy is answered at once, so that counts agree."""
     if said.hops > node.settings.hops_max:
-        node.counts[TOO_FAR] += 1
+        node.count(TOO_FAR)
         _answer_copy(node, link, said)
         return
     if not node.remember_if_new(said.mid):
@@ -190,7 +190,7 @@ def _give(node: Node, delivered: Delivered) -> None:
     if delivered.app == MESH_APP:
         node.questions.append(delivered)
     else:
-        node.outputs.append(delivered)
+        node.tell(delivered)
 
 
 def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:

@@ -46,7 +46,7 @@ def say(
         close(node, session)
     if session.came_by is None:
         kind = _as_the_sender_sees_it(kind)
-        node.outputs.append(Answered(session.app, session.call, kind, is_last, items, cause))
+        node.tell(Answered(session.app, session.call, kind, is_last, items, cause))
     elif not session.is_orphan:
         node.transmit(session.came_by, Reply(session.mid, kind, is_last, items, cause, grant, had))
 

@@ -36,13 +36,13 @@ def watch(node: Node, wanted: SnoopWanted) -> list[Held]:
     """Show an application what passes from now on; return what no longer waits, in order."""
     if wanted.tree in SILENT:
         text = "nobody watches the trees of all nodes: every node answers there itself"
-        node.outputs.append(Refused(wanted.app, "snoop", "RESERVED", text))
+        node.tell(Refused(wanted.app, "snoop", "RESERVED", text))
         return []
     key = _key(wanted)
     others = sum(app == wanted.app for app, _, _ in node.watchers)
     if key not in node.watchers and others >= WATCHES_MAX:
         text = f"an application has {WATCHES_MAX} watches at most: end one, or watch a whole tree"
-        node.outputs.append(Refused(wanted.app, "snoop", "TOO_MANY_WATCHES", text))
+        node.tell(Refused(wanted.app, "snoop", "TOO_MANY_WATCHES", text))
         return []
     before = node.watchers.get(key)
     node.watchers[key] = wanted
@@ -136,7 +136,7 @@ def show(node: Node, held: Held) -> bool:
         holds = one.holds and len(node.held) < HELD_MAX and _has_room(node, held.size)
         token = node.ids.fresh() if holds else NO_MESSAGE
         held.wanted = one
-        node.outputs.append(_shown(node, held, one.app, token))
+        node.tell(_shown(node, held, one.app, token))
         if holds:
             node.held[token] = held
             node.held_bytes += held.size
@@ -149,11 +149,11 @@ def word(node: Node, said: Resumed) -> Held | None:
     held = node.held.get(said.token)
     if held is None or held.wanted is None or held.wanted.app != said.app:
         text = "nothing waits for this application's word under this token"
-        node.outputs.append(Refused(said.app, f"{said.token:032x}", "UNKNOWN_TOKEN", text))
+        node.tell(Refused(said.app, f"{said.token:032x}", "UNKNOWN_TOKEN", text))
         return None
     if said.payload is not None and held.said is not None and len(held.said.items) != 1:
         text = "only a message or a reply of one answer can be changed: resume it as it is"
-        node.outputs.append(Refused(said.app, f"{said.token:032x}", "CANNOT_CHANGE", text))
+        node.tell(Refused(said.app, f"{said.token:032x}", "CANNOT_CHANGE", text))
         return None
     _take(node, said.token)
     if held.session.is_closed:
@@ -175,7 +175,7 @@ def expire_held(node: Node) -> list[Held]:
         if held.session.is_closed or is_old:
             _take(node, token)
         if is_old and not held.session.is_closed:
-            node.counts["held for too long"] += 1
+            node.count("held for too long")
             old.append(held)
     return old
 

@@ -29,7 +29,7 @@ def host_own(node: Node) -> None:
     if node.realm:
         places.append((Address(REALMS, node.realm), Extent.CLOUD))
     for address, reach in places:
-        one = LocalRole(MESH_APP, address, node.ids.instance(node.clock), False, reach, "")
+        one = LocalRole(MESH_APP, address, node.ids.instance(node.clock.value), False, reach, "")
         node.keep(one)
 
 

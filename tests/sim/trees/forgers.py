@@ -119,7 +119,7 @@ def _altered(chance: Random, body: Body, node: Node) -> Body:
 
 def _other(chance: Random, name: str, value: object, node: Node) -> object:
     """Return another value for a field, None for one that is left as it is."""
-    clock = node.clock + chance.choice(AHEAD)
+    clock = node.clock.value + chance.choice(AHEAD)
     choices: dict[str, list[object]] = {
         "seq": [*SEQS],
         "hops": [*HOPS],

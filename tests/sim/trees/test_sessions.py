@@ -12,7 +12,7 @@ from mesh.model.tree_frames import (
     Trees,
 )
 from mesh.model.trees import Colour, Extent, InstanceId, MessageId
-from mesh.trees.clocks import CREDIT, PER_S, STEP, is_believed
+from mesh.trees.clocks import CREDIT, PER_S, STEP
 from mesh.trees.inputs import (
     FrameRead,
 )
@@ -120,12 +120,16 @@ def test_nodes_that_were_apart_for_long_may_be_far_apart() -> None:
 
 def test_leaps_of_the_clock_have_a_limit_that_grows_again() -> None:
     node = inside(world(), "a")
-    assert is_believed(node, ColourSpread(Extent.CLOUD, Colour(node.clock + CREDIT, 1)))
-    far = ColourSpread(Extent.CLOUD, Colour(node.clock + (1 << 20), 1))
-    assert not is_believed(node, far)
-    assert is_believed(node, ColourSpread(Extent.CLOUD, Colour(node.clock + STEP, 1)))
+    assert node.clock.believes(
+        ColourSpread(Extent.CLOUD, Colour(node.clock.value + CREDIT, 1)), node.now_ms
+    )
+    far = ColourSpread(Extent.CLOUD, Colour(node.clock.value + (1 << 20), 1))
+    assert not node.clock.believes(far, node.now_ms)
+    assert node.clock.believes(
+        ColourSpread(Extent.CLOUD, Colour(node.clock.value + STEP, 1)), node.now_ms
+    )
     node.now_ms += 1000 * (1 << 20) // PER_S + 1
-    assert is_believed(node, far)
+    assert node.clock.believes(far, node.now_ms)
 
 
 def test_a_session_that_a_stranger_made_up_keeps_its_node_out_for_a_moment() -> None:
