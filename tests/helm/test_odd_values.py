@@ -356,6 +356,14 @@ def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
         ({"extraEnv": [{"name": "PORT", "value": 8080}]}, "/extraEnv/0/value': got number, want string"),
         ({"extraEnv": [{"name": "1A", "value": ""}]}, "/extraEnv/0/name': '1A' does not match"),
         ({"nodes": {"tk1": {"extraEnv": [{"name": "DEBUG", "value": True}]}}}, "/nodes/tk1/extraEnv/0/value': got boolean"),
+        (
+            {"extraEnv": [{"name": "A", "value": "", "valueFrom": {"fieldRef": {}}}]},
+            "extraEnv: A has value and valueFrom; leave one of them out",
+        ),
+        (
+            {"nodes": {"tk1": {"extraEnv": [{"name": "B", "value": "1", "valueFrom": {}}]}}},
+            "nodes.tk1.extraEnv: B has value and valueFrom",
+        ),
         ({"tolerations": [{"key": "mesh", "value": True}]}, "/tolerations/0/value': got boolean, want string"),
         ({"imagePullSecrets": [{"name": "My Secret"}]}, "/imagePullSecrets/0/name"),
         ({"extraContainers": [{"name": "worker", "image": "a"}]}, "two containers of node ny1 would be called worker"),
@@ -569,3 +577,18 @@ def test_a_secret_never_stands_in_a_config_map(render: Render, option: str) -> N
         render(plain)
     assert option in str(refused.value)
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("asks", ["topology.apply", "topology.compare", "audit", "dashboard"])
+def test_what_looks_at_the_whole_mesh_has_credentials_of_its_own(render: Render, asks: str) -> None:
+    """It has those of no node: where a topology refers to them it could not even begin."""
+    alone = over(BASE, "nodes", {"tk1": {"credentials": {"tokyo": {"existingSecret": "tk1"}}}})
+    reference = {"sasl.password": "${file:/etc/mesh/kafka/tokyo/password}"}
+    options = {**BASE["topology"]["spec"]["kafka"]["tokyo"], **reference}
+    alone = over(alone, "topology.spec.kafka.tokyo", options)
+    well_formed(render(alone))
+    asking = over(over(alone, f"{asks}.enabled", True), "dashboard.existingSecret", "page")
+    said = rf"nodes.tk1.credentials.tokyo: .*\({asks}\) .* set credentials.tokyo too"
+    with pytest.raises(helm_python.HelmError, match=said):
+        render(asking)
+    well_formed(render(over(asking, "credentials", {"tokyo": {"existingSecret": "all"}})))

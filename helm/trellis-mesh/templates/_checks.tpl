@@ -87,6 +87,48 @@
 {{- end -}}
 {{- end -}}
 
+{{/* A schema would refuse these too, and only say that `not` failed. */}}
+{{- define "mesh.checkEnv" -}}
+{{- $given := dict "extraEnv" .Values.extraEnv -}}
+{{- range $node, $settings := .Values.nodes -}}
+{{- with $settings -}}{{- $_ := set $given (printf "nodes.%s.extraEnv" $node) .extraEnv -}}{{- end -}}
+{{- end -}}
+{{- range $where, $vars := $given -}}
+{{- range $vars -}}
+{{- if and (hasKey . "value") (hasKey . "valueFrom") -}}
+{{- fail (printf "%s: %s has value and valueFrom; leave one of them out" $where .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What in this release looks at the whole mesh, or nothing: it has the credentials of no node. */}}
+{{- define "mesh.asksAll" -}}
+{{- $ours := dict "topology.apply" .Values.topology.apply "topology.compare" .Values.topology.compare "audit" .Values.audit "dashboard" .Values.dashboard -}}
+{{- $on := list -}}
+{{- range $name := keys $ours | sortAlpha -}}
+{{- if (get $ours $name).enabled -}}{{- $on = append $on $name -}}{{- end -}}
+{{- end -}}
+{{- join ", " $on -}}
+{{- end -}}
+
+{{/* What the topology says of a Kafka cluster holds for all who ask it. */}}
+{{- define "mesh.checkCredentials" -}}
+{{- $root := . -}}
+{{- $everywhere := default dict .Values.credentials -}}
+{{- with include "mesh.asksAll" . -}}
+{{- $who := . -}}
+{{- range $node, $settings := $root.Values.nodes -}}
+{{- range $kafka, $_ := (default dict $settings).credentials -}}
+{{- $options := get $root.Values.topology.spec.kafka $kafka | default dict -}}
+{{- if and (not (hasKey $everywhere $kafka)) (contains (printf "/etc/mesh/kafka/%s/" $kafka) (toJson $options)) -}}
+{{- fail (printf "nodes.%s.credentials.%s: what looks at the whole mesh (%s) has no credentials of Kafka cluster %s; set credentials.%s too" $node $kafka $who $kafka $kafka) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The addresses of a Kafka cluster as they are in force, or nothing. Argument: {root, kafka}. */}}
 {{- define "mesh.servers" -}}
 {{- $options := default dict (index .root.Values.topology.spec.kafka .kafka) -}}
@@ -107,9 +149,7 @@
 {{- end -}}
 {{- $_ := set $asked $kafka 1 -}}
 {{- end -}}
-{{- if or .Values.topology.apply.enabled .Values.topology.compare.enabled .Values.audit.enabled .Values.dashboard.enabled -}}
-{{- $asked = $known -}}
-{{- end -}}
+{{- if include "mesh.asksAll" . }}{{ $asked = $known }}{{ end -}}
 {{- range $kafka := keys $asked | sortAlpha -}}
 {{- if not (include "mesh.servers" (dict "root" $root "kafka" $kafka)) -}}
 {{- fail (printf "topology.spec.kafka.%s: nobody says where it is: give it bootstrap.servers, or set bootstrap.%s, or evaluationKafka.enabled to try the mesh out" $kafka $kafka) -}}
