@@ -110,7 +110,7 @@ def test_nodes_that_were_apart_for_long_may_be_far_apart() -> None:
     mesh = world(LONG, roles="ad")
     mesh.cut("b", "c")
     mesh.run()
-    inside(mesh, "a").clock += 1 << 24
+    inside(mesh, "a").clock.value += 1 << 24
     mesh.role("a", "s")
     mesh.heal("b", "c")
     mesh.run()
