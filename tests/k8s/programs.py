@@ -8,17 +8,22 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from mesh.errors import StartError
 from mesh.local.jars import cache_folder
+from mesh.local.processes import Process, spawn
 
 SOURCES = Path(__file__).with_name("programs")
 VERSION = "v1.34.4"
+BUILD_S = 3_600.0
+"""The longest build: ten minutes on two cores that nobody else uses."""
+
 PACKAGES = ("./kubernetes", "./dns", "./pause", "helm.sh/helm/v3/cmd/helm")
 
 
@@ -26,7 +31,10 @@ def build(cache: Path, progress: Callable[[str], None]) -> Path:
     """Return the folder with the programs `kubernetes`, `dns`, `pause` and `helm`.
 
     The first build takes minutes, and seconds where Go's own cache has the parts; after that the
-    folder is there, under a name made of the sources.
+    folder is there, under a name made of the sources. Whatever ends us ends the compiler too.
+
+    Raises:
+        StartError: It does not compile, or Go is not installed.
     """
     content = hashlib.sha256(VERSION.encode())
     for source in sorted(path for path in SOURCES.rglob("*") if path.is_file()):
@@ -38,17 +46,25 @@ def build(cache: Path, progress: Callable[[str], None]) -> Path:
     begun_s = time.monotonic()
     made = cache / f"{folder.name}.{os.getpid()}"
     made.mkdir(parents=True)
+    make = ["go", "build", "-C", str(SOURCES), "-mod=readonly", "-trimpath", f"-ldflags={_flags()}"]
+    going: Process | None = None
     try:
-        make = ["go", "build", "-mod=readonly", "-trimpath", f"-ldflags={_flags()}"]
-        subprocess.run(
+        going = spawn(
             [*make, "-o", f"{made}/", *PACKAGES],
-            cwd=SOURCES,
+            name="go build",
+            log=made / "log",
             env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""},
-            check=True,
         )
+        going.wait(BUILD_S)
+        if going.returncode != 0:
+            why = "took over an hour" if going.is_alive() else going.log_tail(20)
+            raise StartError(f"go build: {why}")
+        going.log.unlink()
         with suppress(OSError):  # somebody else was faster
             made.rename(folder)
     finally:
+        if going is not None:
+            going.kill()
         shutil.rmtree(made, ignore_errors=True)
     progress(f"built Kubernetes in {time.monotonic() - begun_s:.0f} s")
     return folder
@@ -73,5 +89,10 @@ def _say(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
+def _stop(number: int, frame: object) -> None:
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)
     build(cache_folder(os.environ.get("MESH_CACHE")), _say)
