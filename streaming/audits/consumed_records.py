@@ -46,7 +46,7 @@ class ConsumedRecords:
         self.unbounded.setdefault(endpoint, {})[place] = (first, last)
 
     def lose_all(self, endpoint: EndpointKey) -> None:
-        """Take that the topic of an endpoint was deleted, with whatever it held."""
+        """Take that an endpoint may have got anything up to now: its topic was deleted, for one."""
         self.bounds[endpoint] = {}
         self.unbounded.setdefault(endpoint, {})
 

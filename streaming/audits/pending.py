@@ -20,8 +20,8 @@ class Pending(dict[K, tuple[float, V]]):
         now_s: float,
         joined: Callable[[V, V], V] | None = None,
         held_max: float = inf,
-    ) -> None:
-        """Hold a value; where one is held under the key already, that one waits on.
+    ) -> bool:
+        """Hold a value, and return whether it is held; one held under the key already waits on.
 
         Args:
             key: Its key.
@@ -32,23 +32,22 @@ class Pending(dict[K, tuple[float, V]]):
         """
         held = self.get(key)
         if held is None:
-            if len(self) < held_max:
-                self[key] = (now_s, value)
+            if len(self) >= held_max:
+                return False
+            self[key] = (now_s, value)
         elif joined is not None:
             self[key] = (held[0], joined(held[1], value))
+        return True
 
-    def take_due(
-        self, wait_s: float, now_s: float, *, is_full: bool = False
-    ) -> Iterator[tuple[K, V]]:
+    def take_due(self, wait_s: float, now_s: float) -> Iterator[tuple[K, V]]:
         """Yield what has waited for long enough, and hold it no longer.
 
         Args:
             wait_s: How long that is, in seconds.
             now_s: All that was written before this moment has been read.
-            is_full: Whether there is no room for more, so that all of it is due.
         """
         for key, (since_s, value) in list(self.items()):
-            if is_full or now_s - since_s >= wait_s:
+            if now_s - since_s >= wait_s:
                 del self[key]
                 yield key, value
 

@@ -6,7 +6,7 @@ Spec: K9, K10, K29, DESIGN 6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
@@ -21,7 +21,8 @@ UNNAMED_S = 60.0
 """How long the name of a source may be read after its messages, in seconds."""
 
 UNNAMED_MAX = 1_000
-"""Links and sources of which frames wait for that at most; then they are judged at once."""
+"""Links and sources of which frames wait for that at most: nothing is judged while a Kafka cluster
+is not read. Others are reported as not examined."""
 
 
 class StrangerKey(NamedTuple):
@@ -65,6 +66,16 @@ def forged_finding(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -
     )
 
 
+def unexamined_finding(prefix: str, row: DeliveryRow | FrameRow) -> Finding:
+    """Return that there was no room for records whose source nobody has named: it may be forged."""
+    topic = place_of(prefix, row.place.topic)
+    text = "has messages of sources that nobody had named while too many others waited for that"
+    result = "they are not examined, and nothing that was due until then is missed"
+    told = row_finding(FindingKind.UNPROVEN, "", row, prefix, "", anchor="unexamined")
+    where = topic.link or topic.endpoint
+    return replace(told, text=f"{where} {text}: {result}", ids=(), first=None, last=None)
+
+
 @dataclass(slots=True)
 class StrangeFrames:
     """What frames say of where their messages were published.
@@ -78,12 +89,16 @@ class StrangeFrames:
     unnamed: Pending[StrangerKey, FrameRow] = field(default_factory=Pending)
 
     def absorb(self, rows: Sequence[FrameRow], names: Names, now_s: float) -> Iterator[Finding]:
-        """Take the frames of a batch; yield those whose origin is another than they say."""
+        """Take the frames of a batch; yield those whose origin is another than they say.
+
+        Frames of unnamed sources that there is no room for are reported as well.
+        """
         for row in rows:
             place = names.place(row.source)
             if place is None:
                 key = StrangerKey(row.place.topic, row.source)
-                self.unnamed.hold(key, row, now_s, FrameRow.joined)
+                if not self.unnamed.hold(key, row, now_s, FrameRow.joined, UNNAMED_MAX):
+                    yield unexamined_finding(self.prefix, row)
             elif (finding := self._fault(place, row)) is not None:
                 yield finding
 
@@ -108,11 +123,10 @@ class StrangeFrames:
             names: Of topics.
             now_s: All that was written before this moment has been read.
         """
-        is_full = len(self.unnamed) > UNNAMED_MAX
         for key in [one for one in self.unnamed if names.place(one.source) is not None]:
             _, row = self.unnamed.pop(key)
             yield from self.absorb([row], names, now_s)
-        for key, row in self.unnamed.take_due(UNNAMED_S, now_s, is_full=is_full):
+        for key, row in self.unnamed.take_due(UNNAMED_S, now_s):
             source = str(TopicPartition(*key.source))
             text = f"carries messages of a topic that no Kafka cluster has: id {source}"
             yield self._finding(FindingKind.FORGED_ORIGIN, text, source, row)

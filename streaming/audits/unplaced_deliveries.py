@@ -22,7 +22,8 @@ from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
 from streaming.tables.topics import INGRESS, place_of
 
 PARKED_MAX = 10_000
-"""Rows of deliveries that are kept at most until their source is named."""
+"""Rows of deliveries that are kept at most until their source is named. What an endpoint got
+besides these is not proven: it counts as if it had been deleted unread."""
 
 RETAIN_S = 10.0
 """How long a certified block is kept for late cuts and late deliveries, and these for who may ask
@@ -44,11 +45,13 @@ class UnplacedDeliveries:
         late: Those of blocks that were certified for good.
         mislabelled: What says another class than that of its ingress, or names a topic that is no
             ingress, to be told.
+        unkept: Deliveries of unnamed sources for which there was no room; taken with the batch.
     """
 
     parked: Pending[StrangerKey, list[DeliveryRow]] = field(default_factory=Pending)
     late: dict[LateKey, LateDeliveries] = field(default_factory=dict)
     mislabelled: list[Finding] = field(default_factory=list)
+    unkept: list[DeliveryRow] = field(init=False, compare=False, default_factory=list)
 
     def published(
         self, prefix: str, rows: Sequence[DeliveryRow], names: Names, now_s: float
@@ -64,11 +67,12 @@ class UnplacedDeliveries:
         named = [key for key in self.parked if names.place(key.source) is not None]
         known = [row for key in named for row in self.parked.pop(key)[1]]
         places: dict[SourceKey, TopicPartition | None] = {}
+        room = PARKED_MAX - sum(len(parked) for _, parked in self.parked.values())
         for row in (*known, *rows):
             if (place := places.get(row.source)) is None:
                 place = places[row.source] = names.place(row.source)
             if place is None:
-                self._park(row, now_s)
+                room -= self._park(row, now_s, has_room=room > 0)
                 continue
             source = place_of(prefix, place.topic)
             if source.kind != INGRESS:
@@ -78,19 +82,30 @@ class UnplacedDeliveries:
                 self.mislabelled.append(mislabelled_finding(prefix, place, row))
             yield place, row
 
-    def _park(self, row: DeliveryRow, now_s: float) -> None:
-        """Keep deliveries until their source is named: one row of each block, however long.
+    def _park(self, row: DeliveryRow, now_s: float, *, has_room: bool) -> int:
+        """Keep deliveries until their source is named, and return how many rows more are kept.
 
-        A Kafka cluster that cannot be read names none of its topics, and others may get all of it.
+        One row of each block is: a Kafka cluster that cannot be read names none of its topics, and
+        others may get all of it.
         """
         key = StrangerKey(row.place.topic, row.source)
-        self.parked.hold(key, [], now_s)
-        rows = self.parked[key][1]
+        rows = self.parked[key][1] if key in self.parked else []
         for at in reversed(range(len(rows))):
             if rows[at].is_like(row):
                 rows[at] = rows[at].joined(row)
-                return
+                return 0
+        if not has_room:
+            self.unkept.append(row)
+            return 0
         rows.append(row)
+        self.parked.hold(key, rows, now_s)
+        return 1
+
+    def take_unkept(self) -> Sequence[DeliveryRow]:
+        """Return the deliveries of unnamed sources for which there was no room, once."""
+        taken = list(self.unkept)
+        self.unkept.clear()
+        return taken
 
     def take_late(
         self, place: TopicPartition, endpoint: EndpointKey, row: DeliveryRow, now_s: float
@@ -114,8 +129,7 @@ class UnplacedDeliveries:
             prefix: Start of every topic name.
             now_s: All that was written before this moment has been read.
         """
-        is_full = sum(len(rows) for _, rows in self.parked.values()) > PARKED_MAX
-        for key, rows in self.parked.take_due(UNNAMED_S, now_s, is_full=is_full):
+        for key, rows in self.parked.take_due(UNNAMED_S, now_s):
             yield forged_finding(prefix, key, rows)
 
     def ripe(self, now_s: float) -> Mapping[LateKey, LateDeliveries]:

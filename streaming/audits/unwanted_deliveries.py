@@ -25,7 +25,8 @@ UNWANTED_WAIT_S = 3.0
 excuses it has been read."""
 
 HELD_MAX = 1_000
-"""Suspicions that wait at most; then the oldest are judged at once."""
+"""Suspicions that wait at most: nothing is judged while a Kafka cluster is not read. Others are
+reported as not examined."""
 
 
 class UnwantedKey(NamedTuple):
@@ -47,10 +48,12 @@ class UnwantedDeliveries:
     prefix: str
     held: Pending[UnwantedKey, UnwantedRow] = field(default_factory=Pending)
 
-    def absorb(self, rows: Sequence[UnwantedRow], now_s: float) -> None:
-        """Take what looked unwanted in a batch."""
+    def absorb(self, rows: Sequence[UnwantedRow], now_s: float) -> Iterator[Finding]:
+        """Take what looked unwanted in a batch; yield what there is no room for."""
         for row in rows:
-            self.held.hold(UnwantedKey(row.place, row.source), row, now_s, UnwantedRow.joined)
+            key = UnwantedKey(row.place, row.source)
+            if not self.held.hold(key, row, now_s, UnwantedRow.joined, HELD_MAX):
+                yield _unexamined(self._endpoint(row), row)
 
     def excuse(self, interest: Interest) -> None:
         """Drop what somebody has asked for by now: of what has ended not all is known for long."""
@@ -66,8 +69,7 @@ class UnwantedDeliveries:
             names: Of topics.
             now_s: All that was written before this moment has been read.
         """
-        is_full = len(self.held) > HELD_MAX
-        for _, row in self.held.take_due(UNWANTED_WAIT_S, now_s, is_full=is_full):
+        for _, row in self.held.take_due(UNWANTED_WAIT_S, now_s):
             strange = self._strange(row, interest)
             if strange or not row.subjects:
                 yield _finding(self._endpoint(row), row, strange, names)
@@ -119,6 +121,19 @@ def _finding(
         last=row.last,
         count=row.count,
         anchor="direct",
+        node=endpoint.node,
+        evidence=(records(row.place, row.record_first, row.record_last),),
+    )
+
+
+def _unexamined(endpoint: EndpointKey, row: UnwantedRow) -> Finding:
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{endpoint} got direct messages that it may not have requested, while too many others"
+        " waited to be examined: nobody knows whether it had requested them",
+        endpoint=str(endpoint),
+        count=row.count,
+        anchor="unexamined",
         node=endpoint.node,
         evidence=(records(row.place, row.record_first, row.record_last),),
     )

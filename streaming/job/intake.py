@@ -46,6 +46,7 @@ from streaming.audits.finding_register import Finding, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
 from streaming.audits.row_findings import row_finding
+from streaming.audits.strangers import unexamined_finding
 from streaming.job.state import State
 from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
 from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, is_place, place_of
@@ -88,8 +89,10 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         _take_ledger(state, place_of(prefix, row.place.topic).node, row, now_s)
     state.certifier.blocks.publish(batch.ingress, now_s)
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
+    _lose_unkept(state)
     state.interest.changes += state.consumed.deliver(batch.deliveries, state.names)
-    state.unwanted.absorb(batch.unwanted, now_s)
+    for finding in state.unwanted.absorb(batch.unwanted, now_s):
+        state.register.add(finding)
     if batch.small:
         state.unwanted.excuse(state.interest)
     state.needless.absorb(batch.needless, now_s)
@@ -111,6 +114,15 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     state.excuses.absorb(batch.frames, batch.deliveries, state.names, now_s)
     for finding in state.strangers.absorb(batch.frames, state.names, now_s):
         state.register.add(finding)
+
+
+def _lose_unkept(state: State) -> None:
+    """Prove nothing of endpoints that got more of unnamed sources than is kept until these are."""
+    for row in state.certifier.blocks.unplaced.take_unkept():
+        topic = place_of(state.eras.prefix, row.place.topic)
+        state.register.add(unexamined_finding(state.eras.prefix, row))
+        state.consumed.lose_all(EndpointKey(topic.node, topic.other))
+        state.interest.changes += 1
 
 
 def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:

@@ -94,7 +94,7 @@ def state(topology: Topology) -> State:
     block: Block = made.certifier.blocks.open[PLACE][0]
     block.tickets.append(made.progress.open(PLACE, 1, "a"))
     odd = UnwantedRow(TopicPartition("mesh.a.ep.s", 0), SourceKey("dd", 0), 1, 2, 3, 4, 5, ("x",))
-    made.unwanted.absorb([odd], 5.0)
+    assert not [*made.unwanted.absorb([odd], 5.0)]
     made.excuses.moved[EndpointKey("a", "s")] = (5.0, gap)
     made.excuses.ask("a", "in", RepairKey(b"a" * 16, 1, 2, MessageClass.GUARANTEED))
     made.minutes.pending["k"] = {5: {"a->in": Crossed(guaranteed=3, waited=1)}}

@@ -23,10 +23,11 @@ def test_what_comes_again_waits_since_the_first_time() -> None:
     held.hold("a", 2, 15.0)
     held.hold("b", 1, 15.0)
     held.hold("b", 2, 19.0, lambda known, more: known + more)
-    held.hold("c", 1, 15.0, held_max=2)
+    assert not held.hold("c", 1, 15.0, held_max=2)
+    assert held.hold("b", 0, 15.0, held_max=2)
     assert list(held.take_due(10.0, 19.9)) == []
     assert list(held.take_due(10.0, 20.0)) == [("a", 1)]
-    assert list(held.take_due(10.0, 20.0, is_full=True)) == [("b", 3)]
+    assert list(held.take_due(10.0, 25.0)) == [("b", 3)]
     assert not held
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -15,6 +16,7 @@ from mesh.model.state import Cut, Ledger
 from mesh.wire.control import encode_identity, encode_stop
 from mesh.wire.keys import fact_key
 from mesh.wire.state import encode_fact, encode_ledger
+from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
 from streaming.audits.strangers import StrangeFrames
 from streaming.job.intake import take_batch
@@ -198,3 +200,46 @@ def test_who_moves_on_what_was_moved_names_the_node_where_it_came_from(
     names = Names({"aa": "mesh.a.in.g"})
     row = replace(frame("b->c", ("b",), None), node="d", is_moved=is_moved)
     assert len([*StrangeFrames("mesh.").absorb([row], names, 0.0)]) == count
+
+
+def test_frames_of_unnamed_sources_are_held_up_to_a_number_and_others_are_reported(
+    monkeypatch,
+) -> None:
+    """While a Kafka cluster is not read it names none of its topics, and nothing is judged."""
+    monkeypatch.setattr("streaming.audits.strangers.UNNAMED_MAX", 5)
+    frames = StrangeFrames("mesh.")
+    rows = [
+        replace(frame("a>b", ("a",), None), source=SourceKey("ee", number)) for number in range(20)
+    ]
+    findings = [*frames.absorb(rows, Names(), 100.0), *frames.absorb(rows, Names(), 101.0)]
+    assert len(frames.unnamed) == 5
+    assert {(one.kind, one.link, one.node) for one in findings} == {
+        (FindingKind.UNPROVEN, "a->b", "a")
+    }
+    assert (len(findings), len({one.id for one in findings})) == (30, 1)
+    assert not [*frames.judge(Names(), 102.0)], "many are no reason to judge early"
+    kinds = [one.kind for one in frames.judge(Names(), 161.0)]
+    assert kinds == [FindingKind.FORGED_ORIGIN] * 5
+
+
+def test_deliveries_of_unnamed_sources_beyond_a_number_prove_nothing_and_are_not_missing(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr("streaming.audits.unplaced_deliveries.PARKED_MAX", 2)
+    state, endpoint = State.of(chain_topology()), EndpointKey("a", "s")
+    place = TopicPartition("mesh.a.in.g", 0)
+    for block in range(6):
+        first = block * 4096
+        row = delivery()._replace(block=block, first=first, last=first)
+        for _ in range(2):
+            take_batch(state, Batch(deliveries=[row]), 1.0)
+    parked = state.certifier.blocks.unplaced.parked
+    assert [len(rows) for _, rows in parked.values()] == [2]
+    (finding,) = state.register.findings.values()
+    assert (finding.kind, finding.endpoint, finding.count) == (FindingKind.UNPROVEN, "a/s", 8)
+    take_batch(state, batch_of(small("mesh.a.control", "identity", identity(place.topic))), 2.0)
+    assert state.consumed.below(endpoint, place) == inf
+    assert not [*state.consumed.bound({place: 5 * 4096 + 1})]
+    assert state.consumed.below(endpoint, place) == 5 * 4096 + 1
+    assert state.consumed.below(EndpointKey("a", "other"), place) == 0
+    assert len(state.register.findings) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -38,8 +39,8 @@ def judged(
 def test_what_nobody_has_asked_for_is_unexpected() -> None:
     unwanted, interest = UnwantedDeliveries("mesh."), Interest()
     interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
-    unwanted.absorb([row("other/x")], 100.0)
-    unwanted.absorb([row("other/y", offset=7)], 101.0)
+    assert not [*unwanted.absorb([row("other/x")], 100.0)]
+    assert not [*unwanted.absorb([row("other/y", offset=7)], 101.0)]
     assert judged(unwanted, interest, 100.0 + UNWANTED_WAIT_S - 1) == []
     assert judged(unwanted, interest, 100.0 + UNWANTED_WAIT_S) == [
         ("unexpected", 2, "mesh.a.in.d/1/0/3-7")
@@ -50,7 +51,7 @@ def test_what_nobody_has_asked_for_is_unexpected() -> None:
 def test_a_subscription_that_is_read_after_its_first_messages_counts() -> None:
     """Each Kafka cluster is read by itself; one that has ended counts as well."""
     unwanted, interest = UnwantedDeliveries("mesh."), Interest()
-    unwanted.absorb([row("acme/x")], 100.0)
+    assert not [*unwanted.absorb([row("acme/x")], 100.0)]
     interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
     interest.unsubscribe(ENDPOINT, "acme/>", 1)
     assert judged(unwanted, interest, 200.0) == []
@@ -65,9 +66,9 @@ def test_what_another_member_of_a_queue_asks_for_may_have_been_moved(
     asked = Subscription(EndpointKind.QUEUE, policy=policy)
     interest.subscribe(ENDPOINT, "acme/>", asked, 0)
     interest.subscribe(EndpointKey("c", "S1"), "other/>", asked, 0)
-    unwanted.absorb([row("other/x")], 100.0)
+    assert not [*unwanted.absorb([row("other/x")], 100.0)]
     assert len(judged(unwanted, interest, 200.0)) == count
-    unwanted.absorb([row("nobody/x")], 200.0)
+    assert not [*unwanted.absorb([row("nobody/x")], 200.0)]
     assert len(judged(unwanted, interest, 300.0)) == 1
 
 
@@ -75,16 +76,16 @@ def test_a_subscription_of_which_only_the_end_is_left_counts() -> None:
     """A fresh auditor reads `clients` as compaction has left it."""
     unwanted, interest = UnwantedDeliveries("mesh."), Interest()
     interest.unsubscribe(ENDPOINT, "acme/>", 7)
-    unwanted.absorb([row("acme/x")], 100.0)
+    assert not [*unwanted.absorb([row("acme/x")], 100.0)]
     assert judged(unwanted, interest, 200.0) == []
-    unwanted.absorb([row("other/x")], 200.0)
+    assert not [*unwanted.absorb([row("other/x")], 200.0)]
     assert len(judged(unwanted, interest, 300.0)) == 1
 
 
 def test_one_without_a_subject_is_wanted_by_nobody() -> None:
     unwanted, interest = UnwantedDeliveries("mesh."), Interest()
     interest.subscribe(ENDPOINT, ">", Subscription(), 0)
-    unwanted.absorb([row()], 100.0)
+    assert not [*unwanted.absorb([row()], 100.0)]
     assert len(judged(unwanted, interest, 200.0)) == 1
 
 
@@ -110,10 +111,10 @@ def test_what_had_been_asked_for_when_it_came_is_not_strange_later() -> None:
     unwanted, interest = UnwantedDeliveries("mesh."), Interest()
     interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
     interest.unsubscribe(ENDPOINT, "acme/>", 1)
-    unwanted.absorb([row("acme/x")], 100.0)
+    assert not [*unwanted.absorb([row("acme/x")], 100.0)]
     unwanted.excuse(interest)
     interest.subscriptions.clear()
-    unwanted.absorb([row("other/x", offset=7)], 101.0)
+    assert not [*unwanted.absorb([row("other/x", offset=7)], 101.0)]
     unwanted.excuse(interest)
     assert judged(unwanted, interest, 200.0) == [("unexpected", 1, "mesh.a.in.d/1/0/7")]
 
@@ -121,7 +122,24 @@ def test_what_had_been_asked_for_when_it_came_is_not_strange_later() -> None:
 def test_a_moment_before_which_all_was_read_may_lie_before_the_suspicion() -> None:
     """Another Kafka cluster is read later."""
     unwanted = UnwantedDeliveries("mesh.")
-    unwanted.absorb([row("other/x")], 100.0)
+    assert not [*unwanted.absorb([row("other/x")], 100.0)]
     assert judged(unwanted, Interest(), 50.0) == []
     unwanted.go_ahead(-80.0)  # another process, whose clock is lower
     assert len(judged(unwanted, Interest(), 20.0 + UNWANTED_WAIT_S)) == 1
+
+
+def test_suspicions_without_end_are_held_up_to_a_number_and_others_are_reported(
+    monkeypatch,
+) -> None:
+    """While a Kafka cluster is not read nothing is judged, and all of it was held."""
+    monkeypatch.setattr("streaming.audits.unwanted_deliveries.HELD_MAX", 5)
+    unwanted, interest = UnwantedDeliveries("mesh."), Interest()
+    rows = [replace(row("other/x"), source=SourceKey("dd", number)) for number in range(20)]
+    findings = [*unwanted.absorb(rows, 100.0), *unwanted.absorb(rows, 101.0)]
+    assert len(unwanted.held) == 5
+    assert {(one.kind.value, one.endpoint, one.count) for one in findings} == {
+        ("unproven", "b/s1", 1)
+    }
+    assert (len(findings), len({one.id for one in findings})) == (30, 1)
+    assert judged(unwanted, interest, 101.0) == [], "many are no reason to judge early"
+    assert len(judged(unwanted, interest, 200.0)) == 5
