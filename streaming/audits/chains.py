@@ -14,10 +14,15 @@ from mesh.model.frames import generation_and_offset
 from streaming.audits.finding_register import Finding, message_range, records
 from streaming.audits.names import Names
 from streaming.audits.row_findings import row_finding
+from streaming.audits.strangers import forgotten_findings
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import GUARANTEED, place_of
 
 NO_OFFSET = -1
+
+CHAINS_MAX = 50_000
+"""Chains from which on those of sources that nobody has named are forgotten, and that is reported:
+whoever may write to an outbox can make up more. A mesh has as many others as it has topics."""
 
 
 class ChainKey(NamedTuple):
@@ -68,6 +73,12 @@ class Chains:
                 chains.setdefault(ChainKey(row.place, row.chain), []).append(row)
         for key, group in chains.items():
             yield from self._follow(key, group, names)
+        if len(self.heads) > CHAINS_MAX:
+            gone = [key for key in self.heads if names.place(key.source) is None]
+            for key in gone:
+                del self.heads[key]
+            outboxes = [key.outbox for key in gone]
+            yield from forgotten_findings(self.prefix, outboxes, "chains", "gaps")
 
     def forget_recreated(self, place: TopicPartition) -> None:
         """Forget an outbox that was recreated: in the new one chains may begin anywhere.

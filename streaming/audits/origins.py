@@ -10,8 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from streaming.audits.finding_register import Finding
+from streaming.audits.generations import Generations
+from streaming.audits.names import Names
+from streaming.audits.strangers import forgotten_findings
 from streaming.tables.rows import FrameRow, SourceKey, TopicPartition
 from streaming.tables.topics import place_of
+
+SOURCES_MAX = 50_000
+"""Sources by outbox partition and generation from which on those are forgotten that nobody has
+named, and that is reported: whoever may write to an outbox can make up more."""
 
 
 class OriginKey(NamedTuple):
@@ -105,6 +113,24 @@ class Origins:
                 )
             self.reached[key] = max(reached, interval.last)
             yield from self._arrive(key, interval)
+
+    def forget_strangers(self, names: Names, generations: Generations) -> Iterator[Finding]:
+        """Forget what nobody has named if there is too much of it, and yield that.
+
+        Args:
+            names: Of topics.
+            generations: Of their offsets: others than these are made up as well.
+        """
+
+        def is_known(key: OriginKey | ArrivalKey) -> bool:
+            newest = generations.of(key.source)[-1].number
+            return names.place(key.source) is not None and key.generation <= newest
+
+        if len(self.reached) > SOURCES_MAX:
+            gone = [key.outbox for key in self.reached if not is_known(key)]
+            self.reached = {key: last for key, last in self.reached.items() if is_known(key)}
+            self.arrived = {key: known for key, known in self.arrived.items() if is_known(key)}
+            yield from forgotten_findings(self.prefix, gone, "origins", "copies")
 
     def _arrive(self, key: OriginKey, interval: Interval) -> Iterator[FrameSuspicion]:
         receiver = place_of(self.prefix, key.outbox.topic).other

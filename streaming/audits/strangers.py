@@ -5,7 +5,8 @@ Spec: K9, K10, K29, DESIGN 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -74,6 +75,30 @@ def unexamined_finding(prefix: str, row: DeliveryRow | FrameRow) -> Finding:
     told = row_finding(FindingKind.UNPROVEN, "", row, prefix, "", anchor="unexamined")
     where = topic.link or topic.endpoint
     return replace(told, text=f"{where} {text}: {result}", ids=(), first=None, last=None)
+
+
+def forgotten_findings(
+    prefix: str, gone: Iterable[TopicPartition], anchor: str, unseen: str
+) -> Iterator[Finding]:
+    """Yield that sources that nobody has named are no longer followed, for each link.
+
+    Args:
+        prefix: Start of every topic name.
+        gone: Partition of the outbox, once for each of these sources.
+        anchor: Tells apart the audits that follow sources.
+        unseen: The faults that are not found from now on.
+    """
+    for outbox, count in Counter(gone).items():
+        topic = place_of(prefix, outbox.topic)
+        yield Finding(
+            kind=FindingKind.UNPROVEN,
+            text=f"{outbox} names too many sources that no Kafka cluster is known to have: they are"
+            f" no longer followed, and {unseen} of their messages are not found",
+            link=topic.link,
+            count=count,
+            anchor=anchor,
+            node=topic.node,
+        )
 
 
 @dataclass(slots=True)

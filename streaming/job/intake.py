@@ -111,6 +111,8 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
         state.register.add(_astray_finding(state, delivery, partition))
     state.delivery_doubts += state.order.absorb(batch.deliveries)
     state.frame_doubts += state.origins.absorb(batch.frames)
+    for finding in state.origins.forget_strangers(state.names, state.progress.generations):
+        state.register.add(finding)
     state.excuses.absorb(batch.frames, batch.deliveries, state.names, now_s)
     for finding in state.strangers.absorb(batch.frames, state.names, now_s):
         state.register.add(finding)

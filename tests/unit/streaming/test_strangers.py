@@ -243,3 +243,29 @@ def test_deliveries_of_unnamed_sources_beyond_a_number_prove_nothing_and_are_not
     assert state.consumed.below(endpoint, place) == 5 * 4096 + 1
     assert state.consumed.below(EndpointKey("a", "other"), place) == 0
     assert len(state.register.findings) == 1
+
+
+def test_sources_that_frames_make_up_are_forgotten_and_reported_and_others_are_not(
+    monkeypatch,
+) -> None:
+    """Whoever may write to an outbox made the state grow for ever."""
+    monkeypatch.setattr("streaming.audits.chains.CHAINS_MAX", 8)
+    monkeypatch.setattr("streaming.audits.origins.SOURCES_MAX", 8)
+    state = State.of(chain_topology())
+    state.names.tell("mesh.a.in.g", "aa")
+    known = SourceKey("aa", 0)
+    rows = [
+        replace(frame("a>b", ("a",), None), source=source, chain=source)
+        for source in (known, *(SourceKey("ee", number) for number in range(20)))
+    ]
+    again = replace(rows[0], generation=7)  # of which no reader has told
+    take_batch(state, Batch(frames=[*rows, again]), 1.0)
+    assert [key.source for key in state.chains.heads] == [known]
+    assert [(key.source, key.generation) for key in state.origins.reached] == [(known, 0)]
+    assert [key.source for key in state.origins.arrived] == [known]
+    told = {
+        (one.anchor, one.link, one.count)
+        for one in state.register.findings.values()
+        if one.kind is FindingKind.UNPROVEN
+    }
+    assert told == {("chains", "a->b", 20), ("origins", "a->b", 21)}
