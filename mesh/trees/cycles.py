@@ -46,7 +46,7 @@ def read_cycle(node: Node, link: str, said: RouteBreak) -> None:
 
 def _may_break(node: Node, link: str, said: Send) -> bool:
     """Never cut an edge that holds the realm's part together: the far side breaks it there."""
-    first = node.sessions.get(said.mid) or node.closed.get(said.mid)
+    first = node.sessions.known(said.mid)
     has_left = said.left_realm or (first is not None and first.left_realm)
     return node.is_up(link) and (node.is_remote(link) or not has_left)
 
@@ -67,7 +67,7 @@ def _reverse_routes(node: Node, address: Address, scope: Extent, link: str, towa
 
 
 def _session(node: Node, said: RouteBreak) -> Session | None:
-    return node.sessions.get(said.mid) or node.closed.get(said.mid)
+    return node.sessions.known(said.mid)
 
 
 def _tell(node: Node, link: str, address: Address, said: Send) -> None:

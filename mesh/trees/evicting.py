@@ -29,7 +29,7 @@ def forget_unused(node: Node) -> None:
     Asking for a role that does not exist leaves a trace of it at every node; unless those were
     forgotten, made-up names would fill the memory.
     """
-    open_ = {one.address for one in node.recoveries.values()} | {*node.by_address}
+    open_ = {one.address for one in node.recoveries.values()} | {*node.sessions.by_address}
     for id_, tree in list(node.trees.items()):
         for role in list(tree.roles.values()):
             address = Address(id_, role.name)

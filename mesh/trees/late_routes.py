@@ -13,9 +13,6 @@ from mesh.trees.records import Session
 from mesh.trees.routes import Route
 from mesh.trees.snooping import expect_more
 
-SESSION_BYTES = 1_500
-"""What an open session takes beside what it carries."""
-
 
 def pass_on(node: Node, session: Session, link: str) -> None:
     """Send a message over a link that it was not sent on yet."""
@@ -51,9 +48,9 @@ def route_added(
     A session that ended just now begins again: upstream is told before anything else that
     could close its record there, because it goes the same way, in order.
     """
-    found = [one for one in node.by_address.get(address, {}).values() if one.is_forwarded]
+    found = [one for one in node.sessions.by_address.get(address, {}).values() if one.is_forwarded]
     if reopens:
-        found += [one for one in node.closed.values() if one.address == address]
+        found += [one for one in node.sessions.closed.values() if one.address == address]
     found = [one for one in found if _is_for(node, one, scope, iid, route)]
     for session in sorted(found, key=lambda one: one.number):
         if session.is_closed and not session.options.one_way:  # of which nobody keeps an account
@@ -70,17 +67,16 @@ def reopen(node: Node, session: Session) -> None:
 
 def renew(node: Node, session: Session) -> None:
     """Let a session that has ended wait once more; it can end in END only, never in not found."""
-    del node.closed[session.mid]
-    session.is_closed = False
+    node.sessions.reopen(session)
+    node.begin_on(session.address.tree)
     session.has_data = session.is_delivered = True
     session.has_null = False
     session.items, session.items_bytes = [], 0
-    enter(node, session)
 
 
 def read_reopen(node: Node, link: str, said: Reopen) -> None:
     """Count on a branch again: it has said its last word, or that waits here for a watcher."""
-    session = node.sessions.get(said.mid) or node.closed.get(said.mid)
+    session = node.sessions.known(said.mid)
     if session is None or session.options.one_way or link not in session.sent:
         node.count("reopened in vain")
         return
@@ -91,43 +87,9 @@ def read_reopen(node: Node, link: str, said: Reopen) -> None:
 
 
 def enter(node: Node, session: Session) -> None:
-    """Take a session among the open ones."""
-    if not session.number:
-        node.sessions_begun += 1
-        session.number = node.sessions_begun
-    node.sessions[session.mid] = session
+    """Take a session among the open ones, and keep its tree for it."""
+    node.sessions.enter(session)
     node.begin_on(session.address.tree)
-    session.bytes_kept = SESSION_BYTES + len(session.payload) + len(session.header)
-    node.sessions_bytes += session.bytes_kept
-    node.by_address.setdefault(session.address, {})[session.mid] = session
-    if session.came_by is None:
-        concerns(node, session, session.app)
-
-
-def concerns(node: Node, session: Session, app: str) -> None:
-    """Note that an open session must end, or go on, when an application does not live any more."""
-    node.concern.setdefault(app, {})[session.mid] = session
-
-
-def keep_more(node: Node, session: Session, size: int) -> None:
-    """Count what an open session keeps beside what it began with."""
-    session.bytes_kept += size
-    node.sessions_bytes += size
-
-
-def leave(node: Node, session: Session) -> None:
-    """Take a session out of the open ones."""
-    if node.sessions.pop(session.mid, None) is not None:
-        node.sessions_bytes -= session.bytes_kept
-        node.end_on(session.address.tree)
-        of_role = node.by_address[session.address]
-        del of_role[session.mid]
-        if not of_role:
-            del node.by_address[session.address]
-        for app in {session.app: None, **dict.fromkeys(session.offered.values())}:
-            of_app = node.concern.get(app, {})
-            if of_app.pop(session.mid, None) is not None and not of_app:
-                del node.concern[app]
 
 
 def _is_for(node: Node, session: Session, scope: Extent, iid: InstanceId, route: Route) -> bool:

@@ -200,9 +200,9 @@ class TreeNode:
                 due.append(end.hello_ms)
             elif node.settings.ping_ms:
                 due.append(end.ping_ms)
-        if node.closed:
-            due.append(next(iter(node.closed.values())).closed_ms + node.settings.reopen_ms)
-        if node.sessions or node.held:
+        if closed := node.sessions.closed:
+            due.append(next(iter(closed.values())).closed_ms + node.settings.reopen_ms)
+        if node.sessions.open or node.held:
             due.append(node.swept_ms + node.settings.sweep_ms)
         return min(due, default=None)
 
@@ -289,7 +289,7 @@ class TreeNode:
                 for one in instances.values()
             ),
             trees=len(node.trees),
-            sessions=len(node.sessions),
+            sessions=len(node.sessions.open),
             recoveries=len(node.joins),
             held=len(node.held),
         )

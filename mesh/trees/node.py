@@ -13,6 +13,7 @@ from mesh.trees.clocks import Clock
 from mesh.trees.outputs import Output, Transmit
 from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
 from mesh.trees.routes import LastHeard, Tree
+from mesh.trees.sessions import Sessions
 from mesh.trees.settings import Settings
 
 TOO_FAR = "hops beyond the limit"
@@ -96,11 +97,7 @@ class Node:
             there are told within the same step.
         given: Which messages instances here have had, here or where they were before; the oldest
             are forgotten. I1.
-        sessions, closed: Open ones, and those that ended just now. H9.
-        sessions_begun: How many messages came here, or began here.
-        sessions_bytes: What the open ones come to.
-        concern: Application -> open sessions that it began or was given.
-        calls: What applications here wait for.
+        sessions: Messages that wait for somebody here, or did just now. H9.
         ready: Sessions whose recovery has ended; they go on within the same step.
         questions: What was delivered to the node itself, which answers within the same step.
         asked_trees: Neighbours that were asked what they know, by which id, and the heals then.
@@ -136,13 +133,7 @@ class Node:
     )
     beaten: list[LocalRole] = field(default_factory=list)
     given: dict[tuple[MessageId, InstanceId], None] = field(default_factory=dict)
-    sessions: dict[MessageId, Session] = field(default_factory=dict)
-    sessions_begun: int = 0
-    sessions_bytes: int = 0
-    by_address: dict[Address, dict[MessageId, Session]] = field(default_factory=dict)
-    concern: dict[str, dict[MessageId, Session]] = field(default_factory=dict)
-    closed: dict[MessageId, Session] = field(default_factory=dict)
-    calls: dict[tuple[str, str], None] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=Sessions)
     ready: deque[Session] = field(default_factory=deque)
     questions: deque[Delivered] = field(default_factory=deque)
     asked_trees: dict[str, tuple[MessageId, int]] = field(default_factory=dict)

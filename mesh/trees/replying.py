@@ -10,7 +10,6 @@ from dataclasses import replace
 from mesh.model.tree_apps import AnswerGiven, Refused
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId
-from mesh.trees.late_routes import keep_more
 from mesh.trees.moving import give, grant_fault, had, lose_grant, repoint, take
 from mesh.trees.node import Node
 from mesh.trees.records import LocalRole, Session, Source
@@ -34,7 +33,7 @@ ITEM_BYTES = 16
 
 def answer(node: Node, given: AnswerGiven) -> None:
     """Take an application's answer to what was delivered to it."""
-    session = node.sessions.get(given.mid)
+    session = node.sessions.open.get(given.mid)
     iid = None if session is None else _owing(session, given.app)
     if session is None or iid is None:
         _refuse(node, given, *_why_unknown(session, given))
@@ -55,7 +54,7 @@ def answer(node: Node, given: AnswerGiven) -> None:
 
 def read_reply(node: Node, link: str, said: Reply) -> None:
     """Take a reply from a neighbour; what nobody waits for is dropped."""
-    session = node.sessions.get(said.mid)
+    session = node.sessions.open.get(said.mid)
     if session is None or link not in session.owed:
         node.count("replies to nothing")
         if said.grant is not None and said.grant.give_up:
@@ -66,12 +65,12 @@ def read_reply(node: Node, link: str, said: Reply) -> None:
 
 def lose_replies(node: Node, link: str) -> None:
     """A link is down: what was owed over it is a null, what came by it has nobody to tell."""
-    for session in node.closed.copy().values():
+    for session in list(node.sessions.closed.values()):
         if session.came_by == link:
-            del node.closed[session.mid]
+            node.sessions.forget(session)
         else:
             session.sent.pop(link, None)
-    for session in list(node.sessions.values()):
+    for session in list(node.sessions.open.values()):
         session.is_orphan |= session.came_by == link
         if link in session.owed:
             _count(node, session, link, _null(session, Cause.LINK_DOWN))
@@ -83,7 +82,7 @@ def lose_application(node: Node, app: str) -> None:
 
     Another life of that name may call its messages as this one did.
     """
-    for session in list(node.concern.get(app, {}).values()):
+    for session in list(node.sessions.concern.get(app, {}).values()):
         if session.came_by is None and session.app == app:
             close(node, session)
         for iid, held_by in session.offered.items():
@@ -93,7 +92,7 @@ def lose_application(node: Node, app: str) -> None:
 
 def sweep_sessions(node: Node) -> None:
     """End what is older than anything should be: somebody never answered."""
-    for session in list(node.sessions.values()):
+    for session in list(node.sessions.open.values()):
         if node.now_ms - session.began_ms >= node.settings.record_ms:
             node.count("sessions swept")
             _give_up(node, session)
@@ -104,8 +103,8 @@ def end_oldest(node: Node) -> None:
 
     Who sends without end to somebody who never answers would fill the memory of all on the way.
     """
-    while node.sessions_bytes > node.settings.sessions_bytes_max:
-        oldest = next(iter(node.sessions.values()))
+    while node.sessions.bytes_kept > node.settings.sessions_bytes_max:
+        oldest = next(iter(node.sessions.open.values()))
         node.count("sessions beyond room")
         _give_up(node, oldest)
 
@@ -120,11 +119,11 @@ def _give_up(node: Node, session: Session) -> None:
 
 def forget_closed(node: Node) -> None:
     """Forget sessions that ended too long ago to begin again, the oldest first."""
-    while node.closed:
-        mid, session = next(iter(node.closed.items()))
+    while node.sessions.closed:
+        session = next(iter(node.sessions.closed.values()))
         if node.now_ms - session.closed_ms < node.settings.reopen_ms:
             return
-        del node.closed[mid]
+        node.sessions.forget(session)
 
 
 def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
@@ -196,7 +195,7 @@ def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> N
         if session.items_bytes + size <= node.settings.collected_bytes_max + ITEM_BYTES:
             session.items.extend(said.items)
             session.items_bytes += size
-            keep_more(node, session, size)
+            node.sessions.keep_more(session, size)
         else:
             session.has_null, session.cause = True, Cause.TOO_LARGE
     else:

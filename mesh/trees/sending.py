@@ -11,7 +11,7 @@ from mesh.model.tree_nodes import MESH_APP
 from mesh.model.trees import Address, Extent, InstanceId, name_fault
 from mesh.trees.holders import holder_over, reach_of
 from mesh.trees.installing import remove_routes_over, role_routes
-from mesh.trees.late_routes import concerns, enter, pass_on, renew
+from mesh.trees.late_routes import enter, pass_on, renew
 from mesh.trees.node import TOO_FAR, Node
 from mesh.trees.profiles import flooding
 from mesh.trees.records import LocalRole, Session
@@ -36,7 +36,7 @@ def send(node: Node, wanted: SendWanted) -> None:
     )  # fmt: skip
     node.remember_if_new(session.mid)
     if not options.one_way:
-        node.calls[(wanted.app, wanted.call)] = None
+        node.sessions.call(session)
     enter(node, session)
     forget_certainty(node, session.address)
     if not show_message(node, session):
@@ -148,7 +148,7 @@ def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> bool:
             is_kept_out = True
             continue
         session.offered[one.iid] = one.app
-        concerns(node, session, one.app)
+        node.sessions.concerns(session, one.app)
         if (session.mid, one.iid) in node.given:
             session.has_end = True  # it came to where the instance was before. I1
             continue
@@ -221,7 +221,7 @@ def read_break(node: Node, link: str, said: RouteBreak) -> None:
 
 def _look_beyond(node: Node, address: Address, link: str) -> None:
     """Let what went to the holder of a role, who is no more, go to all whom he kept out. H9."""
-    for session in node.by_address.get(address, {}).values():
+    for session in node.sessions.by_address.get(address, {}).values():
         if link in session.owed and not session.left_realm and not session.options.one_instance:
             node.ready.append(session)
 
@@ -237,7 +237,7 @@ def _replace_if_faster(node: Node, link: str, said: Send) -> bool:
     It alone is for roles that are known in the realm alone. What has yet to be answered goes back
     the way of this one; the other branch has nothing more to say. H16.
     """
-    session = node.sessions.get(said.mid) or node.closed.get(said.mid)
+    session = node.sessions.known(said.mid)
     if session is None or said.left_realm or not session.left_realm:
         return False
     if not any(one.extent is Extent.REALM for one in node.instances(session.address).values()):
@@ -267,6 +267,6 @@ def _fault(node: Node, wanted: SendWanted) -> tuple[str, str] | None:
         return "BAD_OPTIONS", text
     if options.local_realm and not node.realm:
         return "NO_REALM", f"node {node.name!r} is in no realm; send without local_realm"
-    if (wanted.app, wanted.call) in node.calls:
+    if (wanted.app, wanted.call) in node.sessions.calls:
         return "CALL_OPEN", f"call {wanted.call!r} still waits for its last reply; rename it"
     return None

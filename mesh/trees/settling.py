@@ -8,7 +8,6 @@ from __future__ import annotations
 from mesh.model.tree_apps import Answered
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.model.trees import MessageId
-from mesh.trees.late_routes import leave
 from mesh.trees.node import Node
 from mesh.trees.records import Session
 from mesh.trees.snooping import forget_behind
@@ -55,21 +54,23 @@ def close(node: Node, session: Session) -> None:
     """Close a breadcrumb; for a while the session may still learn of a new route."""
     session.owed.clear()
     forget_behind(node, session)
-    node.calls.pop((session.app, session.call), None)
+    node.sessions.end_call(session)
     if session.came_by is not None and not session.is_orphan:
         _forget_soon(node, session)
     else:
-        leave(node, session)
-        session.is_closed = True
+        _leave(node, session)
 
 
 def _forget_soon(node: Node, session: Session) -> None:
     """Keep a session that has ended for as long as a new route may still be used for it. H9."""
-    leave(node, session)
-    session.is_closed = True
+    _leave(node, session)
     if session.is_forwarded:
-        session.closed_ms = node.now_ms
-        node.closed[session.mid] = session
+        node.sessions.keep_closed(session, node.now_ms)
+
+
+def _leave(node: Node, session: Session) -> None:
+    if node.sessions.leave(session):
+        node.end_on(session.address.tree)
 
 
 def _closing_kind(session: Session) -> ReplyKind:

@@ -155,7 +155,7 @@ def copies_are_not_answered(patches: Patches) -> None:
 
 def lost_links_owe_nothing(patches: Patches) -> None:
     def wrong(node, link):
-        for session in list(node.sessions.values()):
+        for session in list(node.sessions.open.values()):
             session.is_orphan |= session.came_by == link
 
     patches.put(losing, "lose_replies", wrong)

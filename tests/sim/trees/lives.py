@@ -309,7 +309,7 @@ class Lives:
     def _check_node(self, name: str, node: Applications) -> None:
         inside = node.node._node
         left = (
-            inside.sessions, inside.recoveries, inside.joins, inside.calls, inside.held,
+            inside.sessions.open, inside.recoveries, inside.joins, inside.sessions.calls, inside.held,
             len(node._polite), node._early,
         )  # fmt: skip
         if any(left) or inside.held_bytes:

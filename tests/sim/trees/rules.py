@@ -81,17 +81,17 @@ def check_rest(world: World) -> None:
     for name in world.nodes:
         node = inside(world, name)
         left = {
-            "sessions": node.sessions,
-            "closed": node.closed,
+            "sessions": node.sessions.open,
+            "closed": node.sessions.closed,
             "recoveries": node.recoveries,
             "joins": node.joins,
-            "by_address": node.by_address,
+            "by_address": node.sessions.by_address,
             "under way": node.under_way,
-            "concern": node.concern,
-            "calls": node.calls,
+            "concern": node.sessions.concern,
+            "calls": node.sessions.calls,
             "held": node.held,
             "bytes held": node.held_bytes,
-            "bytes of sessions": node.sessions_bytes,
+            "bytes of sessions": node.sessions.bytes_kept,
         }
         if any(left.values()):
             raise RuleBrokenError(f"I3: {name} still has {[k for k, v in left.items() if v]}")

@@ -164,7 +164,7 @@ def test_nobody_is_given_what_every_node_has_by_itself() -> None:
     hold_answers(mesh)
     mesh.send("a", "r")
     mesh.run(for_ms=1_000)
-    [session] = inside(mesh, "a").sessions.values()
+    [session] = inside(mesh, "a").sessions.open.values()
     before = hosts(mesh, NODES)
     for gives_up in (False, True):
         grant = Grant(NODES, InstanceId(9), False, gives_up, 0, Extent.CLOUD, "")
@@ -179,11 +179,11 @@ def test_what_has_ended_begins_again_for_nobody_who_is_cut_off() -> None:
     mesh = world(roles="c")
     ask(mesh, "a"), ask(mesh, "a")
     mesh.send("a", "r")
-    while not inside(mesh, "b").closed:
+    while not inside(mesh, "b").sessions.closed:
         mesh.run(for_ms=1)
     mesh.cut("a", "b", (0, 0))
     mesh.run(for_ms=1)
-    assert not inside(mesh, "b").closed
+    assert not inside(mesh, "b").sessions.closed
 
 
 def test_replies_behind_one_that_is_held_go_with_their_session() -> None:
@@ -196,7 +196,7 @@ def test_replies_behind_one_that_is_held_go_with_their_session() -> None:
     mesh.step("a", Resumed("watcher", mesh.told[-1][1].token))
     mesh.run(for_ms=1_000)
     node = inside(mesh, "a")
-    [session] = node.sessions.values()
+    [session] = node.sessions.open.values()
     assert (len(node.held), len(session.behind)) == (1, 1)
     mesh.step("a", AppGone(APP))
     mesh.run()

@@ -142,7 +142,7 @@ def test_what_an_instance_has_had_moves_with_it(others: str) -> None:
     from_y, from_s = (one for one in held if one[0] == "x")
     answer(mesh, from_s)
     mesh.run(for_ms=60)
-    assert len(inside(mesh, "m").closed) == (0 if others else 1)
+    assert len(inside(mesh, "m").sessions.closed) == (0 if others else 1)
     mesh.wires[frozenset("my")].latency_ms = 200
     answer(mesh, from_y, grants=True, gives_up=True)
     while "y" not in hosts(mesh, address("t", "r")):

@@ -223,7 +223,7 @@ def test_a_copy_from_inside_counts_while_a_reply_to_the_other_one_is_held() -> N
     mesh.run(for_ms=50)
     go_on(mesh)
     mesh.run(for_ms=100)
-    [session] = inside(mesh, "b").sessions.values()
+    [session] = inside(mesh, "b").sessions.open.values()
     assert (session.is_held, call.reached) == (True, ["d"])
     mesh.run(for_ms=300)
     assert call.reached == ["b", "d"]

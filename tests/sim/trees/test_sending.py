@@ -51,7 +51,7 @@ def test_02_one_instance_two_links_away() -> None:
     assert sum(last for _, last in kinds(cold)) == 1
     assert kinds(ask(mesh, "a")) in ([("data", True)], [("data", False), ("end", True)])
     assert kinds(ask(mesh, "a")) == [("data", True)]
-    assert not inside(mesh, "b").sessions
+    assert not inside(mesh, "b").sessions.open
 
 
 def test_03_both_answer_and_only_the_second_is_last() -> None:
@@ -85,7 +85,7 @@ def test_20_one_way_leaves_no_record_and_bad_options_change_nothing() -> None:
     call = mesh.send("a", "r", one_way=True)
     mesh.run(for_ms=200)
     assert call.reached == ["c"]
-    assert all(not inside(mesh, node).sessions for node in "abc")
+    assert all(not inside(mesh, node).sessions.open for node in "abc")
     assert codes(answer(mesh, ("c", Delivered(APP, MessageId(1), address("t", "r"), InstanceId(1),
                  "", b"", b"", False, True, 2)))) == ["UNKNOWN_MESSAGE"]  # fmt: skip
     assert held == []

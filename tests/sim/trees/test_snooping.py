@@ -312,7 +312,7 @@ def test_so_many_replies_wait_behind_one_that_is_held(monkeypatch: pytest.Monkey
     for text in texts:
         answer(mesh, held[0], text, is_last=False)
     mesh.run(for_ms=500)
-    [session] = inside(mesh, "b").sessions.values()
+    [session] = inside(mesh, "b").sessions.open.values()
     assert len(session.behind) == 5
     mesh.step("b", AppGone("spy"))
     answer(mesh, held[0], b"end")

@@ -64,7 +64,9 @@ def publish(iid: int, *, seq: int = 1, hops: int = 1, is_published: bool = True)
 def state(mesh: World, name: str) -> str:
     """Return all that a node knows of trees and links but how much it has counted."""
     node = inside(mesh, name)
-    return repr((node.trees, node.hosted, node.colour, node.heals, node.sessions, node.recoveries))
+    return repr(
+        (node.trees, node.hosted, node.colour, node.heals, node.sessions.open, node.recoveries)
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,9 +214,9 @@ def test_a_message_that_nobody_accounts_for_is_not_reopened() -> None:
     mesh.send("a", "r", one_way=True)
     mesh.run(for_ms=500)
     node = inside(mesh, "b")
-    [mid] = node.closed
+    [mid] = node.sessions.closed
     said(mesh, "c", "b", Reopen(mid))
-    assert mid not in node.sessions
+    assert mid not in node.sessions.open
     assert node.counts["reopened in vain"] == 1
 
 
@@ -225,14 +227,14 @@ def test_what_one_response_collects_counts_for_what_is_kept() -> None:
     held = hold_answers(mesh)
     mesh.send("a", "r", one_response=True)
     mesh.run(for_ms=500)
-    before = inside(mesh, "b").sessions_bytes
+    before = inside(mesh, "b").sessions.bytes_kept
     [at_b] = [one for one in held if one[0] == "b"]
     answer(mesh, at_b, bytes(10_000))
-    assert inside(mesh, "b").sessions_bytes >= before + 10_000
+    assert inside(mesh, "b").sessions.bytes_kept >= before + 10_000
     [at_c] = [one for one in held if one[0] == "c"]
     answer(mesh, at_c, b"x")
     mesh.run()
-    assert {inside(mesh, one).sessions_bytes for one in "abc"} == {0}
+    assert {inside(mesh, one).sessions.bytes_kept for one in "abc"} == {0}
 
 
 @pytest.mark.parametrize("seed", [10, 11, 21, 22, 31, 32, 44, 51])

@@ -389,11 +389,11 @@ def test_who_dies_is_found_without_looking_at_everybody() -> None:
         apps.step(RolesRead([RoleSaid(KEY._replace(app=f"app-{number}"), REQUEST)]), number)
         apps.step(SendWanted(f"app-{number}", "c", PLACE), number)
     inside = apps.node._node
-    inside.hosted, inside.sessions = Hosted(inside.hosted), Hosted(inside.sessions)
+    inside.hosted, inside.sessions.open = Hosted(inside.hosted), Hosted(inside.sessions.open)
     apps.step(Ticked(), 20_000)
     assert not apps.names
-    assert not inside.sessions
-    assert not inside.concern
+    assert not inside.sessions.open
+    assert not inside.sessions.concern
     assert list(inside.held_by) == [MESH_APP]
     assert list(inside.ports) == [MESH_APP]
 

@@ -32,7 +32,7 @@ def test_names_that_are_made_up_leave_nothing_behind_after_a_sweep() -> None:
     assert len(node._node.trees) == 50
     node.step(Ticked(), 2 * SWEEP_MS)
     assert not node._node.trees
-    assert not node._node.sessions
+    assert not node._node.sessions.open
 
 
 def test_a_role_that_is_here_outlives_the_sweep() -> None:

@@ -16,6 +16,7 @@ HOMES = {
     "counts": "node",
     "clock": "clocks",
     "colour": "colours",
+    "sessions": "sessions",
     "links_begun": "links",
     "under_way": "node",
     "hosted": "node",
