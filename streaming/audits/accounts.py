@@ -79,7 +79,7 @@ class Account:
         self.ends = [*self.ends, self.sent][-COUNTS_MAX:]
 
     def tell(self, read: SourceRange, unread: int) -> None:
-        """Take what one ledger record says of it; frames before `read.first` were not read."""
+        """Add one ledger record of the link's reader; frames before `read.first` were not read."""
         topic_id = read.topic_id.hex()
         if read.first < self.reported.offset or self.topic_id not in ("", topic_id):
             self._forget(self.ends, self.says)
@@ -92,7 +92,7 @@ class Account:
         self.says = [*self.says, self.reported][-COUNTS_MAX:]
 
     def begin_again(self) -> None:
-        """Take that its topic was recreated; what its reader says of the former may come yet."""
+        """Start over for a recreated topic; its reader may still report on the former one."""
         self._forget(self.ends, self.says)
         self.sent = CountBelow(0, self.sent.messages)
 
@@ -154,7 +154,7 @@ class Accounts:
             )
 
     def ledger(self, node: str, ledger: Ledger) -> None:
-        """Take what a node says that it read."""
+        """Add what a ledger record of a node reports as read and passed over on direct links."""
         unread: dict[TopicPartition, int] = {}
         for dropped in ledger.dropped:
             if dropped.reason in UNREAD:
@@ -173,7 +173,7 @@ class Accounts:
             account.begin_again()
 
     def forget(self, node: str) -> None:
-        """Start over with what a node says: some of its ledgers were deleted unread."""
+        """Start over with a node's reports: some of its ledger records were deleted unread."""
         for place, account in self.open.items():
             outbox = self._outbox(place.topic)
             if outbox is not None and outbox.other == node:

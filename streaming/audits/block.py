@@ -90,13 +90,13 @@ class Standing:
     expected: int
 
     def news(self, owed: Digest, delivered: Digest) -> Digest | None:
-        """Return what had to come since then, if that is what came."""
+        """Return the digest of what was owed since then if exactly that has come, else None."""
         since = owed - self.owed
         return since if delivered - self.delivered == since else None
 
 
 class Moments(NamedTuple):
-    """When the first and the last of some offsets were routed, as `Times` tell it."""
+    """When the first and last of some offsets were routed, in ms since 1970; None: unknown."""
 
     first_ms: int | None
     last_ms: int | None
@@ -248,5 +248,5 @@ class Block:
 
     @property
     def is_faultless(self) -> bool:
-        """Whether every certificate says equal."""
+        """Whether all certificates issued for the block are equal."""
         return all(certificate.equal for certificate in self.issued.values())

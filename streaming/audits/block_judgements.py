@@ -70,7 +70,7 @@ class World:
 
     @property
     def version(self) -> int:
-        """Return a number that rises with every change of who is owed what."""
+        """A number that rises whenever what any endpoint is owed may have changed."""
         return self.interest.version + self.names.version + self.ways
 
     def sight(self) -> Sight:
@@ -99,7 +99,7 @@ class Claimant(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many messages had to come, or came and were allowed to, and how many records came."""
+    """Messages expected (owed, or delivered and allowed), and records delivered."""
 
     expected: int
     delivered: int
@@ -194,7 +194,7 @@ class Certification:
 
 
 def is_plain(judgement: BlockJudgement, told: Collection[int], world: World) -> bool:
-    """Return whether the generations that deliveries tell are the one that digests stand for."""
+    """Return whether digests suffice: all deliveries are of the generation they stand for."""
     generations = tuple(told)
     if (found := judgement.plain.get(generations)) is None:
         last = (judgement.number + 1) * BLOCK_OFFSETS - 1

@@ -192,7 +192,7 @@ class Blocks:
                 block.is_routed, block.changed_s = True, now_s
 
     def tell_times(self, ledger: Ledger, at_ms: int) -> None:
-        """Take when a lane has read what a ledger record tells."""
+        """Note when the offsets in a ledger record were routed: by the broker's clock, in ms."""
         for source in ledger.sources:
             if source.first < 0 or not is_place(self.prefix, source.topic):
                 continue
@@ -208,7 +208,7 @@ class Blocks:
         return Moments(None, None) if times is None else Moments(times.at(first), times.at(last))
 
     def retimed(self) -> Iterator[Certificate]:
-        """Yield, once, the certificates whose times are told by ledgers that came after them."""
+        """Yield once the certificates for which later ledger records give the times."""
         for place, begin in self.timed.items():
             for number, block in self.open.get(place, {}).items():
                 if (number + 1) * BLOCK_OFFSETS <= begin:

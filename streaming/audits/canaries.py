@@ -148,7 +148,7 @@ class Canaries:
                 yield way, self.number
 
     def come(self, way: Way, run: str, number: int, now_s: float) -> None:
-        """Take one that came; what is not under way, or comes a second time, is no news."""
+        """Record the arrival of a canary; unknown ones and second arrivals are ignored."""
         gone_s = self.flying.pop((way, number), None) if run == self.run else None
         if gone_s is not None:
             tally = self.tallies[way]

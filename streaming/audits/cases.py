@@ -133,12 +133,12 @@ class CaseOutcome:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all that must came as published, nothing that may not, and each message once."""
+        """Whether all owed messages arrived unchanged, each once, and no others did."""
         return not (self.missing or self.duplicate or self.unexpected or self.corrupt)
 
 
 def case_findings(case: Case, outcome: CaseOutcome) -> Iterator[Finding]:
-    """Yield the faults of an outcome."""
+    """Yield a finding for each kind of fault that reading a case has shown."""
     faults = (
         (FindingKind.MISSING, outcome.missing, outcome.missing_offsets),
         (FindingKind.DUPLICATE, outcome.duplicate, outcome.duplicate_offsets),

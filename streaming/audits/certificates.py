@@ -124,7 +124,7 @@ class Certifier:
         return certification
 
     def _rests(self, known: Comparison, block: Block, world: World) -> bool:
-        """Return whether nothing has changed since a look at a block, which then says the same."""
+        """Return whether a block is unchanged since the last look, so that the result is too."""
         rest = known.rest
         if rest is None or rest.version != world.version:
             return False
@@ -137,7 +137,7 @@ class Certifier:
         return True
 
     def finish(self, certification: Certification) -> None:
-        """End a certification: what is late is followed, what is settled rests until news come."""
+        """End a certification: follow late messages, and leave settled blocks until they change."""
         world, now_s = certification.world, certification.now_s
         read = {(case.place, case.block): None for case in certification.cases}
         for judgement in certification.judgements:

@@ -85,7 +85,7 @@ def is_simple(claims: Sequence[Claim]) -> bool:
 
 
 def unowed(claim: Claim) -> Claim:
-    """Return what may come of a claim to whom nothing is promised."""
+    """Return a claim with nothing owed: its messages may be delivered, and none must."""
     return replace(claim, span=None, undecided=None)
 
 

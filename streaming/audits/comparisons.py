@@ -53,7 +53,7 @@ class PartitionClaims:
         return known
 
     def may(self, endpoint: EndpointKey) -> Claims:
-        """Return what may come of what an endpoint claims, if nothing of it is owed."""
+        """Return the claims of an endpoint with nothing owed: all may be delivered, none must."""
         if (known := self.unowed.get(endpoint)) is None:
             found = [*map(unowed, self.claims[endpoint])]
             known = self.unowed[endpoint] = _kept(self.before[1].get(endpoint), found)

@@ -67,7 +67,7 @@ class ConsumedRecords:
         self.unbounded.clear()
 
     def deliver(self, rows: Sequence[DeliveryRow], names: Names) -> bool:
-        """Take what was read of endpoints; say whether it is news."""
+        """Narrow the bounds by deliveries that were read; return whether a bound has changed."""
         is_news = False
         for row in rows if self.bounds else ():
             topic, place = place_of(self.prefix, row.place.topic), names.place(row.source)

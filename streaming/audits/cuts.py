@@ -79,12 +79,12 @@ def followed_by(cut: KnownCut, known: Sequence[KnownCut], *, is_again: bool) -> 
 
 
 def told_until(era: int, cuts: Iterable[KnownCut]) -> list[KnownCut]:
-    """Return cuts as if none had been told by a later topology than this one."""
+    """Return cuts with no topology number above this one."""
     return [one._replace(era=min(one.era, era)) for one in cuts]
 
 
 def joined(before: Sequence[KnownCut], now: Iterable[KnownCut]) -> list[KnownCut]:
-    """Return what was told of a node by its former uuid, and since then by its present one."""
+    """Return the cuts under a node's former uuid, followed by those under its present one."""
     return [*before, *(one for one in now if one.offset >= before[-1].offset)]
 
 

@@ -103,11 +103,11 @@ class Eras:
     # -- what is told -----------------------------------------------------------------------
 
     def configured(self, number: int, text: str, now_s: float) -> bool:
-        """Take the record of the topology in force; say whether it is news."""
+        """Apply the record of the topology in force; return whether it is new."""
         return self._put(number, text, Stage.RUN, now_s)
 
     def changed(self, change: Change, now_s: float) -> bool:
-        """Take a stage of a change; say whether it is news. Spec: K28."""
+        """Apply a stage of a topology change; return whether it is new. Spec: K28."""
         if change.stage not in IN_FORCE:
             return False
         return self._put(change.number, change.topology, change.stage, now_s)
@@ -228,11 +228,11 @@ class Eras:
 
     @property
     def link_reaches(self) -> Sequence[LinkReach]:
-        """Return who is behind which link, by the topologies whose `plans` count just now."""
+        """The nodes behind each link, by the topologies whose `plans` count now, newest first."""
         return [_link_reach(self.texts[number]) for number in self._walked()]
 
     def link_reaches_of(self, era: int | None) -> Sequence[LinkReach]:
-        """Return the same for frames that may say by which topology they go."""
+        """Return the same for frames that name the topology `era`, or none (None)."""
         numbers = [*self._walked(), *([] if era is None or era not in self.texts else [era])]
         return [_link_reach(self.texts[number]) for number in dict.fromkeys(numbers)]
 
@@ -466,7 +466,7 @@ class Eras:
         return [None if text is None else _known(text).rules for text in texts]
 
     def _between(self, number: int, origin: str, reader: str) -> Between | None:
-        """Return what stands between two nodes, or None if nothing can come."""
+        """Return what filters the messages from a node to another; None: none can arrive."""
         if origin == reader:
             return NOTHING_BETWEEN
         if number not in self.texts:
@@ -508,7 +508,7 @@ def _leads(texts: tuple[str, ...], path: tuple[str, ...], node: str) -> bool:
 
 
 def is_readable(text: str, prefix: str) -> bool:
-    """Return whether this version knows what a record says of this mesh; nodes tell it if not."""
+    """Return whether a topology can be read and is of this mesh; nodes report the others."""
     try:
         return _known(text).topology.prefix == prefix
     except ConfigError:

@@ -42,7 +42,7 @@ more of one kind and place either."""
 
 
 class AgainKey(NamedTuple):
-    """Records of one topic that say that offsets of a source have come again."""
+    """Records in one topic that carry a new generation of a source: its offsets were reused."""
 
     topic: str
     source: SourceKey

@@ -166,7 +166,7 @@ class Register:
             self._put(merged)
 
     def replace(self, finding: Finding) -> None:
-        """Take a finding that tells all there is: what was known of it before is dropped."""
+        """Add a finding that is complete: it replaces an earlier one with the same id."""
         known = self.findings.get(finding.id)
         # More records beside the same fault are no news.
         if known is None or replace(finding, evidence=known.evidence) != known:
@@ -196,7 +196,7 @@ class Register:
         return Group(kind, "", endpoint, node) in self.groups
 
     def withdraw(self, id_: str) -> None:
-        """Take a finding back: what was missing has come after all."""
+        """Withdraw a finding, for example because a missing message has arrived."""
         if self.former.pop(id_, None) is not None:
             self.unpublished[id_] = None
         finding = self.findings.pop(id_, None)
@@ -217,7 +217,7 @@ class Register:
 
     @property
     def count(self) -> int:
-        """Return how many findings are told, those of a former run among them."""
+        """The number of published findings, including those of a former run."""
         return len(self.findings) + len(self.former)
 
     def let_go(self, now_s: float) -> None:
@@ -267,7 +267,7 @@ def _group(finding: Finding) -> Group:
 
 
 def _more(finding: Finding) -> Finding:
-    """Return that there are more findings like one than are told one by one; it stays."""
+    """Return the finding that stands for all beyond `TOLD_MAX`; it is never withdrawn."""
     where = finding.endpoint or finding.link or finding.node or "the mesh"
     return Finding(
         kind=finding.kind,

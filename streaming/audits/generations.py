@@ -19,7 +19,7 @@ AHEAD_MAX = 1_000
 
 
 class Generation(NamedTuple):
-    """A generation, and the first offset that it has; 0 where nobody has told that."""
+    """A generation and its first offset, which is 0 where no reader has reported it."""
 
     number: int
     first: int
@@ -40,13 +40,13 @@ class Generations:
     known: dict[SourceKey, dict[int, int]] = field(default_factory=dict)
 
     def stop(self, stop: Stop) -> bool:
-        """Take that a reader stands still; say whether it is news of another generation."""
+        """Apply a reader's stop; return whether it announces a new generation."""
         source = SourceKey(stop.topic_id.hex(), stop.partition)
         is_truncated = stop.reason == StopReason.TRUNCATED  # then its offsets come again
         return is_truncated and self.tell(source, stop.generation + 1, stop.first)
 
     def tell(self, source: SourceKey, generation: int, first: int = 0) -> bool:
-        """Take that a reader works by a generation, or will; say whether it is news."""
+        """Note that a reader uses a generation, or will; return whether it is new."""
         known = dict(self.of(source))
         if not 0 < generation <= max(known) + AHEAD_MAX:
             return False

@@ -25,7 +25,7 @@ class Holds:
     open: dict[ChainKey, None] = field(default_factory=dict)
 
     def take(self, target: ChainKey, *, is_over: bool) -> None:
-        """Take what a lane says of a target; a catch-up begins and ends nothing."""
+        """Begin or end a hold as a lane reports; catch-ups do neither."""
         self.open.pop(target, None)
         if not is_over:
             self.open[target] = None

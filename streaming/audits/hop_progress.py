@@ -130,7 +130,7 @@ class HopProgress:
         return Ticket(node, bound, [Step(PositionKey(origin, place), bound + 1)], alone=alone)
 
     def advance(self, ticket: Ticket, sight: Sight) -> None:
-        """Follow a ticket as far as the nodes have come."""
+        """Advance a ticket past all hops that nodes have passed by now."""
         remaining: list[Step] = []
         steps = list(ticket.steps)
         known = {step.reader: step for step in ticket.ahead}
@@ -172,7 +172,7 @@ class HopProgress:
         followed: dict[PositionKey, None],
         sight: Sight,
     ) -> Iterator[Step]:
-        """Yield the hops that come next and are not followed yet, as they were seen first."""
+        """Yield the next hops not followed yet, with targets from when each was first seen."""
         for found in self._next_steps(step, sight):
             if found.reader in followed or not _concerns(ticket, found, sight):
                 continue

@@ -74,7 +74,7 @@ class Hours:
         self.changed[key] = None
 
     def take(self, now_ms: int, *, is_last: bool = False) -> Iterator[tuple[HourKey, Hour]]:
-        """Yield what is to be told now, and forget the hours that are over."""
+        """Yield the hourly summaries to publish now, and forget the hours that are over."""
         if not is_last and 0 <= now_ms - self.published_ms < PUBLISH_EVERY_MS:
             return
         self.published_ms = now_ms

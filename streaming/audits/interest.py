@@ -386,7 +386,7 @@ class Interest:
         return 0 if newest < 0 else self.lanes.position(place, uuid, newest, era)
 
     def certified(self) -> Iterator[EndpointKey]:
-        """Yield the endpoints that certificates speak of, sorted."""
+        """Yield the endpoints for which certificates are issued, sorted."""
         for endpoint, subscriptions in sorted(self.subscriptions.items()):
             if any(one.is_certified and one.policy in EACH for one in subscriptions):
                 yield endpoint
@@ -420,7 +420,7 @@ class Interest:
                     yield one
 
     def of_queue(self, together: EndpointKey) -> Iterator[JudgedSubscription]:
-        """Yield what all members of a queue ask for, or asked for."""
+        """Yield the subscriptions of all members of a queue, ended ones included."""
         for endpoint, subscriptions in self.subscriptions.items():
             if endpoint.name.casefold() == together.name:
                 yield from subscriptions

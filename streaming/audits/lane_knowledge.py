@@ -91,11 +91,11 @@ class LaneKnowledge:
             self.changes += 1
 
     def _is_untold(self, key: CutKey, node: str) -> bool:
-        """Return whether a source has told nothing since ledger records of its node were lost."""
+        """Return whether a source has no cut since ledger records of its node were lost."""
         return self.told_since.get(key, 0) < self.unread_cuts.get(node, 0)
 
     def forget_era(self, place: TopicPartition, last: int) -> None:
-        """Take what a source's ledger told by later topologies as told by this one."""
+        """Lower the topology numbers of a source's cuts to this one."""
         for key, cuts in self.cuts.items():
             if key.place == place:
                 self.cuts[key] = told_until(last, cuts)
@@ -127,7 +127,7 @@ class LaneKnowledge:
         self.changes += 1
 
     def told_of(self, uuid: str | None) -> Mapping[TopicPartition, Sequence[KnownCut]]:
-        """Return what sources have told of a node's subscriptions."""
+        """Return, by source partition, the cuts for a node's subscriptions."""
         return {key.place: cuts for key, cuts in self.cuts.items() if key.uuid == uuid}
 
     def position(

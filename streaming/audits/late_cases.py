@@ -21,7 +21,7 @@ from streaming.tables.rows import TopicPartition
 
 
 def late_cases(late: Mapping[LateKey, LateDeliveries], world: World) -> Sequence[Case]:
-    """Return what came late as cases, in order: nothing must come, and some of it may."""
+    """Return late deliveries as cases, in order: nothing is owed, and some are allowed."""
     return [_case(key, one, world) for key, one in late.items()]
 
 

@@ -28,7 +28,7 @@ class LinkReach:
 
     @classmethod
     def of(cls, topology: Topology, plan: LinkPlan) -> LinkReach:
-        """Return what a topology and its links say."""
+        """Return the reach of every link of a topology."""
         static_interest: dict[str, list[str]] = {}
         for control in topology.interest:
             if control.kind.value == "static":

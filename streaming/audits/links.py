@@ -91,7 +91,7 @@ class Links:
             count.direct += row.messages if place.letter == DIRECT else 0
 
     def ledger(self, ledger: Ledger) -> None:
-        """Count what a node says it read, dropped and did not forward."""
+        """Add the messages that a ledger record reports as read, dropped and not forwarded."""
         for refused in ledger.not_forwarded:
             if name_fault(ledger.node) or name_fault(refused.neighbour):
                 continue

@@ -48,7 +48,7 @@ class Crossed:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to tell."""
+        """Whether there is nothing to publish of this minute."""
         return not any(getattr(self, one.name) for one in fields(self))
 
     def add(self, other: Crossed) -> None:
@@ -194,7 +194,7 @@ class Minutes:
             crossed.waited = count if before is None else min(before, count)
 
     def lose(self, kafka: str) -> None:
-        """Forget what is not told: something was deleted before it was read."""
+        """Forget what is unpublished, because records were deleted before they were read."""
         self.pending.pop(kafka, None)
         self.reported.pop(kafka, None)
 

@@ -50,7 +50,7 @@ class Names:
         return before if is_own and before != identity.uuid else None
 
     def tell(self, topic: str, topic_id: str) -> None:
-        """Take what a broker says; what nodes had said of the same topic ends."""
+        """Take a topic's id from its broker; it supersedes what nodes had reported."""
         if topic not in self.by_brokers:
             claimed = [id_ for id_, name in self.topics.items() if name == topic]
             for id_ in claimed:
@@ -65,12 +65,12 @@ class Names:
         self.topics[topic_id], self.ids[topic] = topic, topic_id
 
     def place(self, source: SourceKey) -> TopicPartition | None:
-        """Return the partition by name, or None as long as nobody has told it."""
+        """Return a source's partition by topic name; None: its topic id is unknown."""
         name = self.topics.get(source.topic_id)
         return None if name is None else TopicPartition(name, source.partition)
 
     def key(self, place: TopicPartition) -> SourceKey | None:
-        """Return the partition by topic id, or None as long as nobody has told it."""
+        """Return a partition by topic id; None: the id of its topic is unknown."""
         topic_id = self.ids.get(place.topic)
         return None if topic_id is None else SourceKey(topic_id, place.partition)
 

@@ -108,7 +108,7 @@ class NeedlessCopies:
         self.held.go_ahead(ahead_s)
 
     def _was_asked(self, node: str, row: NeedlessRow, interest: Interest, names: Names) -> bool:
-        """Return whether a node may have asked when the newest of the messages was routed."""
+        """Return whether a node may have requested the newest message when it was routed."""
         place, uuid = names.place(row.source), names.uuids.get(node)
         for filter_, offset in self.ended.get(node, {}).items():
             if not is_filter(filter_) or not selects(filter_, row.subject):

@@ -87,7 +87,7 @@ class Offer:
         return any(one is not None for one in found)
 
     def levels(self, claims: Sequence[Claim]) -> Iterator[tuple[Level, SubjectTally]]:
-        """Yield what claims are about, and how much of it must come."""
+        """Yield each tally that claims select, with how much of it is owed."""
         found: dict[int, tuple[Level, SubjectTally]] = {}
         for claim in claims:
             for tally in self.claimed(claim):
@@ -99,7 +99,7 @@ class Offer:
         yield from found.values()
 
     def vague_for(self, claim: Claim) -> Iterator[SubjectTally]:
-        """Yield the bundles of which a claim may be about a part: its filters came later."""
+        """Yield the bundles that a claim may select in part, as its filters are newer."""
         for tally in self.vague:
             if claim.newest < tally.known:
                 return
@@ -120,7 +120,7 @@ class Offer:
         return False
 
     def is_cut_off(self, claims: Sequence[Claim]) -> bool:
-        """Return whether only a part of some tallies may come: a subscription ended within them."""
+        """Return whether a subscription ended within a tally, so that only a part is allowed."""
         for claim in claims:
             if (until := claim.until) is not None:
                 for tally in self.claimed(claim):
@@ -129,7 +129,7 @@ class Offer:
         return False
 
     def may_owe(self, claims: Sequence[Claim]) -> bool:
-        """Return whether something of which that is not known may have to come."""
+        """Return whether any tally may be owed without that being known yet."""
         return any(
             level_of(claim, tally) is not Level.MAY
             for claim in claims
@@ -138,5 +138,5 @@ class Offer:
 
 
 def level_of(claim: Claim, tally: SubjectTally) -> Level:
-    """Return how much must come of messages that a claim is about."""
+    """Return how much of the messages that a claim selects is owed."""
     return Level.MAY if claim.span is None else claim.span.level(tally.first, tally.last)

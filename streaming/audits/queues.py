@@ -39,7 +39,7 @@ class QueueRules:
 
     @classmethod
     def of(cls, topology: Topology) -> QueueRules:
-        """Return what a topology says."""
+        """Return the queue rules of a topology."""
         declared = {name.casefold(): queue for name, queue in topology.queues.items()}
         linked: dict[str, list[str]] = {}
         for link in topology.links:
@@ -74,7 +74,7 @@ class QueueRules:
     def place_of(
         self, node: str, name: str, subscription: Subscription
     ) -> tuple[str | None, str | None]:
-        """Return the policy of an endpoint and the home of its queue: who gets what follows."""
+        """Return an endpoint's policy and its queue's home, which decide who gets each message."""
         policy = self.policy_of(node, name, subscription)
         return policy, self.home_of(name, policy)
 

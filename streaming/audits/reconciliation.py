@@ -130,7 +130,7 @@ def _is_decided(
 
 
 def _verdict(judgement: BlockJudgement, claimant: Claimant, world: World) -> Verdict:
-    """Return what digests tell of an endpoint."""
+    """Return the verdict on an endpoint by digests alone."""
     endpoint, members, claims, delivered = claimant
     verdicts = judgement.comparison.verdicts
     known = verdicts.get(endpoint)

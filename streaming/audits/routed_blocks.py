@@ -69,7 +69,7 @@ class RoutedBlocks:
     oldest_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, ledgers: Iterable[SmallRow]) -> None:
-        """Take ledger records; one that nobody can read tells of no offset."""
+        """Add the offsets in ledger records; unreadable ones are skipped."""
         for row in ledgers:
             self.oldest_ms[row.place] = min(row.at_ms, self.oldest_ms.get(row.place, row.at_ms))
             try:

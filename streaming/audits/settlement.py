@@ -37,7 +37,7 @@ from streaming.audits.verdicts import Verdict, is_proof, is_too_much, owed
 def look_into(
     certification: Certification, judgement: BlockJudgement, claimant: Claimant, verdict: Verdict
 ) -> None:
-    """Have what digests cannot tell read message by message, or wait until all has passed."""
+    """Queue a case to be read message by message, or wait until every hop has passed."""
     block, endpoint = judgement.block, claimant.endpoint
     stamp = (block.stamp, certification.world.version)
     if stamp in (block.cleared.get(endpoint), block.settled.get(endpoint)):
@@ -164,7 +164,7 @@ def _settle_cut(
 def _settle_rest(
     certification: Certification, judgement: BlockJudgement, case: Case, outcome: CaseOutcome
 ) -> None:
-    """Take whether what comes after faults that were told is equal: then these stand alone."""
+    """Check what follows reported faults: if it is equal, there are no others."""
     endpoint = case.endpoint
     if not outcome.is_equal or endpoint not in judgement.told:
         return
@@ -198,7 +198,7 @@ def _clear(certification: Certification, judgement: BlockJudgement, endpoint: En
 
 
 def _stand(judgement: BlockJudgement, case: Case, counts: Counts) -> bool:
-    """Keep that faults were told of an endpoint, if what was read is all that it has."""
+    """Keep an endpoint's reported faults if all its deliveries were read; return whether so."""
     endpoint, block = case.endpoint, judgement.block
     must, there = judgement.owed.get(endpoint), block.delivered(tuple(case.records))
     if must is None or there.count != counts.delivered:

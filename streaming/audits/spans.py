@@ -138,7 +138,7 @@ class Spans:
     reader: str
 
     def owed(self, subscription: JudgedSubscription, stretch: Stretch) -> Span | None:
-        """Return what must come within a stretch, as far as it is known."""
+        """Return the owed offsets within a stretch, as far as they are known."""
         first = self._begin(subscription, stretch)
         if first is None or (stretch.last is not None and first > stretch.last):
             return None
@@ -158,7 +158,7 @@ class Spans:
         span: Span | None,
         is_read: Callable[[TopicPartition], bool],
     ) -> Span | None:
-        """Return what is owed or not, as lanes will tell that know where a subscription ended."""
+        """Return the offsets that may be owed until a cut shows where the subscription ended."""
         first, removed = self._begin(subscription, stretch), subscription.removed
         if first is None or removed is None or self._is_end_lost(removed):
             return None

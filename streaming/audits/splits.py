@@ -31,7 +31,7 @@ SHUT = (LinkWord.DISABLED, str(Gate.REFUSED), str(Gate.PROBING))
 
 
 class PairKey(NamedTuple):
-    """One direction of a link: who reads whose heartbeats."""
+    """One direction of a link: the reader and the sender of heartbeats."""
 
     reader: str
     neighbour: str
@@ -232,7 +232,7 @@ class Splits:
             self.cut.pop(link, None)
 
     def _changed(self, kind: FindingKind, now_s: float) -> Finding:
-        """Return the parts as they have become, of the nodes that beat now."""
+        """Return the current parts of the mesh, of nodes whose heartbeats arrive."""
         self.changes += 1
         self.is_open = self._is_apart()
         told = tuple(",".join(part) for part in self.beating_parts(self.cut, now_s))

@@ -34,21 +34,21 @@ class StrangerKey(NamedTuple):
 
 
 def mislabelled_finding(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
-    """Return that deliveries say another class than that of their ingress."""
+    """Return the finding for deliveries whose class differs from that of their ingress."""
     endpoint = place_of(prefix, row.place.topic).endpoint
     text = f"{endpoint} got messages of {place} that say they are {row.message_class}"
     return row_finding(FindingKind.UNEXPECTED, text, row, prefix, str(place), anchor="class")
 
 
 def never_published_finding(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
-    """Return that deliveries name a topic to which no client publishes."""
+    """Return the finding for deliveries whose source is no ingress topic."""
     endpoint = place_of(prefix, row.place.topic).endpoint
     text = f"{endpoint} got messages of {place}, to which no client publishes"
     return row_finding(FindingKind.FORGED_ORIGIN, text, row, prefix, str(place))
 
 
 def forged_finding(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -> Finding:
-    """Return that deliveries name a topic that no Kafka cluster has."""
+    """Return the finding for deliveries whose source topic no Kafka cluster has."""
     endpoint, source = place_of(prefix, key.topic).endpoint, str(TopicPartition(*key.source))
     first, last = min(row.first for row in rows), max(row.last for row in rows)
     return Finding(

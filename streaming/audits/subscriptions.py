@@ -58,7 +58,7 @@ class JudgedSubscription:
 
     @property
     def selecting(self) -> tuple[str, ...]:
-        """The filters by which something may come: its own, and what a node may widen it to."""
+        """The filters whose messages are allowed: its own, and `>` if a node may widen it."""
         return (self.filter, EVERYTHING) if self.is_wide else (self.filter,)
 
     @property
@@ -73,14 +73,14 @@ class JudgedSubscription:
         return self.asked.message_class is MessageClass.DIRECT, is_queue, known * is_queue
 
     def repeats(self, before: JudgedSubscription) -> bool:
-        """Return whether its record says what is there already, in force or refused."""
+        """Return whether it only repeats a subscription, in force or refused."""
         same = replace(self, added=before.added, is_certified=before.is_certified)
         is_alike = self.is_certified is before.is_certified or before.is_refused
         return same == before and is_alike and self.standing == before.standing
 
     @property
     def is_shared_out(self) -> bool:
-        """Whether the policy of a queue decides what comes, as the topology has it."""
+        """Whether a queue's policy in the topology decides what it gets."""
         is_gone = self.removed == self.added
         return self.asked.kind is EndpointKind.QUEUE and not (self.is_refused or is_gone)
 

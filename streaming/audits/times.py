@@ -36,7 +36,7 @@ class Times:
     known: list[RoutedAt] = field(default_factory=list)
 
     def note(self, first: int, at_ms: int) -> None:
-        """Take that offsets from `first` on were routed; what was told before counts."""
+        """Note that offsets from `first` on were routed at `at_ms`; earlier notes stand."""
         if self.known and (
             first <= self.known[-1].offset or at_ms - self.known[-1].at_ms < GRAIN_MS
         ):
@@ -46,7 +46,7 @@ class Times:
             self.known = [*self.known[:-1:2], self.known[-1]]
 
     def at(self, offset: int) -> int | None:
-        """Return when an offset was routed; None: no ledger record that was read tells."""
+        """Return when an offset was routed, in ms since 1970; None: no ledger record shows it."""
         found = bisect_right(self.known, offset, key=lambda one: one.offset)
         return self.known[found - 1].at_ms if found else None
 

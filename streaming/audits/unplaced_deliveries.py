@@ -117,7 +117,7 @@ class UnplacedDeliveries:
         late.receipt.take(row)
 
     def take_mislabelled(self) -> Sequence[Finding]:
-        """Return the deliveries that say what cannot be, once."""
+        """Return once the findings on deliveries with an impossible class or source."""
         taken = list(self.mislabelled)
         self.mislabelled.clear()
         return taken
@@ -150,5 +150,5 @@ class UnplacedDeliveries:
             late.since_s += ahead_s
 
     def forget_recreated(self, place: TopicPartition) -> None:
-        """Forget what came late of an ingress that was recreated."""
+        """Forget late deliveries of a recreated ingress."""
         self.late = {key: one for key, one in self.late.items() if key.place != place}

@@ -56,7 +56,7 @@ class UnwantedDeliveries:
                 yield _unexamined(self._endpoint(row), row)
 
     def excuse(self, interest: Interest) -> None:
-        """Drop what somebody has asked for by now: of what has ended not all is known for long."""
+        """Drop what has been requested by now: ended subscriptions are soon forgotten."""
         for key, (_, row) in list(self.held.items()):
             if row.subjects and not self._strange(row, interest):
                 del self.held[key]
@@ -83,7 +83,7 @@ class UnwantedDeliveries:
         return EndpointKey(topic.node, topic.other)
 
     def _strange(self, row: UnwantedRow, interest: Interest) -> Sequence[str]:
-        """Return the subjects that neither the endpoint asks for nor who moves messages there."""
+        """Return the subjects that neither the endpoint nor its queue's members have requested."""
         endpoint = self._endpoint(row)
         askers = (endpoint, *interest.others_of(endpoint))
         asked = [one for who in askers for one in interest.subscriptions.get(who, ())]
@@ -96,7 +96,7 @@ class UnwantedDeliveries:
 
 
 def wanted_patterns(prefix: str, interest: Interest) -> Mapping[str, str]:
-    """Return per endpoint topic a regular expression of what was ever asked for there."""
+    """Return, by endpoint topic, a regular expression for all subjects ever requested there."""
     names = TopicNames(prefix)
     return {
         names.endpoint(endpoint.node, endpoint.name): pattern_of(

@@ -15,7 +15,7 @@ from streaming.tables.digest import NOTHING, Digest
 
 
 class Verdict(Enum):
-    """What digests alone tell."""
+    """The result of comparing digests, without reading messages."""
 
     NOTHING = "nothing to certify"
     EQUAL = "equal"
@@ -53,7 +53,7 @@ def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> Verdict
 
 
 def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:
-    """Return all that claims are about where all of it must come; None where some only may."""
+    """Return the digest of what claims select if all of it is owed, else None."""
     levels = list(offer.levels(claims))
     if offer.is_vague(claims) or any(level is not Level.MUST for level, _ in levels):
         return None
@@ -61,7 +61,7 @@ def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:
 
 
 def is_too_much(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> bool:
-    """Return whether more came than all that may come: something twice, or what is nobody's."""
+    """Return whether more was delivered than is allowed: copies, or unrequested messages."""
     most = sum(tally.digest.count for _, tally in offer.levels(claims))
     return delivered.count > most and not offer.is_vague(claims)
 
@@ -97,7 +97,7 @@ def musts_of(
 
 
 def wants_of(claims: Sequence[Claim], first: int, last: int) -> Iterator[Want]:
-    """Yield what must and what may come of some offsets, for reading them message by message."""
+    """Yield what is owed and what is allowed of some offsets, for reading by message."""
     may: dict[tuple[Between, int | None], dict[str, None]] = {}
     must: dict[tuple[Between, Span], dict[str, None]] = {}
     for claim in claims:

@@ -99,7 +99,7 @@ class Ways:
         return self.found[origin].get(reader)
 
     def _from(self, origin: str) -> Mapping[str, _Walk]:
-        """Return where messages of a node can come, and how."""
+        """Return the nodes that a node's messages can reach, with what filters them on the way."""
         walks = [_Walk((origin,))]
         found = {origin: walks[0]}
         for walk in walks:

@@ -22,7 +22,7 @@ EXIT_FOUND = 10
 
 
 def main() -> int:
-    """Audit as the command line says; return the exit code."""
+    """Run the audit that the command line requests; return the exit code."""
     gc.set_threshold(*GARBAGE_EVERY)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:

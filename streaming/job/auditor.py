@@ -222,7 +222,7 @@ class Auditor:
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
     def know(self, rows: Batch, kafka: str, batch: int) -> None:
-        """Take the small rows of a micro-batch; they are judged with what comes after them."""
+        """Add the small rows of a micro-batch to the state; `judge` judges them."""
         self._take_configs(rows, self.sources.read.get(kafka, -inf))
         before, planned = self._begin(kafka, batch)
         ranges = {
@@ -308,7 +308,7 @@ class Auditor:
         self._know_subscriptions()
 
     def _take_early(self, kafka: str) -> None:
-        """Know who subscribes further on, where there is much to be read before."""
+        """Read subscriptions ahead of their turn while a Kafka cluster lags."""
         state = self.state
         if kafka not in self.lagging or self.extent.is_past:
             return
@@ -327,7 +327,7 @@ class Auditor:
             self.state.certifier.blocks.skip(place, last)
 
     def _know_subscriptions(self) -> None:
-        """Have the next batch matched against what is asked for by now."""
+        """Match the next batch against the subscriptions known by now."""
         if self.wanted_version != self.state.interest.version:
             state, prefix = self.state, self.topology.prefix
             self.bundler.follow(state.eras.linked())

@@ -184,7 +184,7 @@ class Flock:
             ]
 
     def _run(self, side: Side) -> None:
-        """Send and fetch at one Kafka cluster until the auditor ends; an outage is told once."""
+        """Send and fetch at one Kafka cluster until the auditor ends; log an outage once."""
         silent = False
         while not self.stopping.wait(PULSE_S):
             try:

@@ -34,7 +34,7 @@ NOWHERE = "127.0.0.1:9"
 
 
 def main() -> int:
-    """Run the JVM with the options of the command line; say by the exit code how it ended."""
+    """Run the JVM with the options of the command line, and return its exit code."""
     cache = cache_of(os.environ)
     if not knows_jars(cache):
         end(start_session(cache))  # their place on the class path is known from now on

@@ -113,7 +113,7 @@ class Doubts:
     def _repeated(
         self, doubt: DeliverySuspicion, endpoint: EndpointKey, source: TopicPartition, place: str
     ) -> Finding:
-        """Return that something came that had come, or that later ones had: those are deleted."""
+        """Return the finding for a copy, or a late message, whose earlier records are deleted."""
         last = min(doubt.reached, doubt.last)
         told = message_range(str(source), doubt.key.generation, doubt.first, last)
         return endpoint_finding(

@@ -116,7 +116,7 @@ class EarlySubscriptions:
 
 
 def _channel_of(prefix: str, row: SmallRow) -> tuple[EndpointKey, str, Subscription] | None:
-    """Return the channel that a record subscribes, its filter and what else it says, if it does."""
+    """Return the channel, filter and subscription of a record; None: it is no such record."""
     with suppress(RemoteProtocolError):
         name, filter_ = parse_subscription_key(row.key.encode())
         if row.value is not None and name_fault(name) is None and is_filter(filter_):

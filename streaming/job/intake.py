@@ -188,7 +188,7 @@ def _take_of_node(state: State, place: TopicPlace, row: SmallRow, now_s: float) 
 
 
 def _take_of_link(state: State, place: TopicPlace, row: SmallRow) -> None:
-    """Take what a node writes to a neighbour; a repair that is done was asked for all the same."""
+    """Apply a record to a neighbour; a finished repair still counts as requested."""
     match key := parse_key(row.key.encode(), NEIGHBOUR_KEYS):
         case RepairKey():
             state.excuses.ask(place.node, place.other, key)
@@ -313,7 +313,7 @@ def _era_of(state: State, frame: FrameRow) -> int | None:
 
 
 def _report(state: State, faults: Sequence[Finding | None]) -> bool:
-    """Take what is wrong with a way by all topologies that may count; say whether something is."""
+    """Report a path that is wrong by all topologies that may apply; return whether it is."""
     if not faults or faults[0] is None or None in faults:
         return False
     state.register.add(state.eras.unjudged(faults[0]) or faults[0])

@@ -39,7 +39,7 @@ class Judge:
 
     @property
     def sources(self) -> Sources:
-        """Return what the brokers say."""
+        """The Kafka clusters, by what their brokers report."""
         return self.rereader.sources
 
     def certify(self, *, is_last: bool) -> None:
@@ -126,7 +126,7 @@ class Judge:
         state.stalls.judge_links(silences, seen_s, state.register)
 
     def _look_at_late(self, seen_s: float) -> None:
-        """Read again what came of blocks that were certified for good: it may be nobody's."""
+        """Read late deliveries of finally certified blocks: they may be unrequested or copies."""
         unplaced, world = self.state.certifier.blocks.unplaced, self.world
         late = {
             key: one

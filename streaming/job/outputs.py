@@ -212,7 +212,7 @@ def canary_json(way: Way, what: Sequence[str], tally: WayTally, at_ms: int) -> s
 
 
 def hour_json(key: HourKey, hour: Hour) -> str:
-    """Return what the certificates of an hour say together."""
+    """Return the summary record of one hour's certificates."""
     return _text(
         {
             "source": key.source,

@@ -155,7 +155,7 @@ class _Writer:
     digests: dict[Digest, int] = field(default_factory=dict)
 
     def receipts(self, block: Block) -> list[Any]:
-        """Return who got something, and what."""
+        """Return the receipts by endpoint."""
         told = _columns(map(_RECEIPT, block.receipts.values()), 5)
         digests, records, generations, unmoved, is_cut = told
         ranges = [(at, *span) for one in records for at, span in one.items()]

@@ -133,7 +133,7 @@ class Past:
         return not (state.certifier.waiting or unplaced.parked or unplaced.late or doubts)
 
     def _is_said(self, topic: str) -> bool:
-        """Return whether a topic tells what messages are judged by."""
+        """Return whether a topic holds what messages are judged by: statements, no messages."""
         return not is_of_data(self.auditor.topology.prefix, topic)
 
     def _kind(self, place: TopicPartition) -> str:
@@ -210,7 +210,7 @@ class Past:
             self.auditor.sources.read[kafka] = asked_s
 
     def _parts(self, ranges: Ranges) -> Iterator[Ranges]:
-        """Divide what is to be read into batches; what tells how to judge comes first."""
+        """Divide ranges into batches; topics with statements of nodes and clients come first."""
         part: dict[TopicPartition, tuple[int, int]] = {}
         room = self.auditor.offsets_max
         for place in sorted(ranges, key=lambda one: (not self._is_said(one.topic), one)):

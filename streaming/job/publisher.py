@@ -135,7 +135,7 @@ class Publisher:
     def _told_of_sources(
         self, state: State, lagging: Collection[str]
     ) -> Mapping[str, Mapping[str, object]]:
-        """Return per Kafka cluster how reading it goes, as the status tells it."""
+        """Return, by Kafka cluster, the reading state that the status shows."""
         sources = self.sources
         known = filter(sources.is_needed, sorted({**sources.brokers, **sources.unread}))
         return {

@@ -33,7 +33,7 @@ class Repeats:
 
 
 def answers_of(frame: DataFrame) -> Sequence[Mapping[str, Any]]:
-    """Return what was asked for, an object for each answer."""
+    """Return the requested answers, one object each."""
     return [json.loads(line) for line in lines_of(frame)]
 
 

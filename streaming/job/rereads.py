@@ -106,7 +106,7 @@ class Rereader:
         return self.sources.can_read([case.place, *endpoints])
 
     def _by_little(self, ranges: source.Ranges) -> AbstractContextManager[None]:
-        """Have what few records are asked interpreted, by one task: all else costs more."""
+        """Parse a few records in one Spark task: more tasks would cost more."""
         return interpreted(self.session) if is_small_read(ranges) else nullcontext()
 
     def _parsed(self, ranges: source.Ranges) -> DataFrame:
@@ -123,7 +123,7 @@ class Rereader:
         return self.session.range(0, 1, 1, 1).select(inlined)
 
     def cases(self, cases: Sequence[Case]) -> Sequence[CaseOutcome]:
-        """Return the outcome of each case, in order."""
+        """Return what reading each case message by message has shown, in the order of `cases`."""
         names = TopicNames(self.topology.prefix)
         endpoints = [dict(_records_of(case, names)) for case in cases]
         asked = [*(case.place for case in cases), *(place for one in endpoints for place in one)]

@@ -47,7 +47,7 @@ LEFT_MAX = 20
 
 
 def say(text: str) -> None:
-    """Tell a person on stderr."""
+    """Write a line to stderr."""
     print(f"audit: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -182,7 +182,7 @@ def _refuse_a_second(logs: Logs, status: TopicPartition, stopping: threading.Eve
 
 
 def _end_of(status: TopicPartition, logs: Logs, stopping: threading.Event) -> int:
-    """Return where a log ends; brokers that start, or have much to do, are asked again."""
+    """Return where a log ends; retry while brokers start or are overloaded."""
     for _ in range(ASKED_MAX - 1):
         with suppress(TransportUnavailableError):
             return logs.ends([status]).get(status, 0)

@@ -157,7 +157,7 @@ def _rest_of(state: State) -> bytes:
 
 
 def _fingerprint_of(block: Block) -> tuple[Any, ...]:
-    """Return what tells that what is kept of a block has changed."""
+    """Return a mark that changes whenever the saved part of a block does."""
     told = (getattr(block, one.name) for one in fields(block) if one.name not in _LEFT_OUT)
     copied = (dict(one) if isinstance(one, dict) else one for one in told)
     return (*copied, [*map(unasked, block.tickets)])

@@ -20,7 +20,7 @@ RETRY_S = 15.0
 
 
 class Brokers(Protocol):
-    """What one Kafka cluster says of its topics."""
+    """Queries to the brokers of one Kafka cluster."""
 
     def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offset that is still there, of those partitions that exist."""
@@ -202,7 +202,7 @@ class Sources:
         ]
 
     def ids_of(self, kafka: str, topics: Iterable[str]) -> Mapping[str, str]:
-        """Return topic -> id, as one Kafka cluster says; nothing if it does not answer."""
+        """Return topic -> id (hexadecimal) in one Kafka cluster; empty if it does not answer."""
         wanted = sorted(topics)
         if not wanted or not self.answers(kafka):
             return {}
