@@ -16,6 +16,7 @@ from mesh.client import QueueMessage
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import WINDOW
 from mesh.core.redelivery import WINDOW as WINDOW_OF_SHARE
+from mesh.errors import NotInTimeError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.operate.messages.dead_letters import read_letters
@@ -295,6 +296,33 @@ def test_a_change_waits_for_what_a_mover_has_begun_to_write() -> None:
     mesh.change(topology_from_mapping({**CHAIN, **ANY, "zones": zones}))
     assert not commits.late
     stage.until_all()
+    mesh.close()
+
+
+def test_a_change_waits_for_a_queue_that_came_after_its_plan() -> None:
+    """Nobody holds for it: some would share it out by the new declaration, some by the old one."""
+    before, every = {**CHAIN, **ANY}, {**CHAIN, "queues": {"jobs": {"policy": "every"}}}
+    mesh = Mesh(topology_from_mapping(before), runs=False)
+    put_in_force(1, mesh.topology, mesh.world.kafka)
+    for node in mesh.topology.nodes:
+        mesh.world.start(node)
+    mesh.pause(5)
+    stage, waits = Stage(mesh), mesh.pause
+    config = mesh.world.kafka["one"].topics["mesh.config"].logs[0]
+    written = config.end
+
+    def pause(seconds: float) -> None:
+        waits(seconds)
+        if config.end > written:  # it has begun
+            mesh.pause = waits  # type: ignore[method-assign]
+            stage.queue("p", "t")
+
+    mesh.pause = pause  # type: ignore[method-assign]
+    with pytest.raises(NotInTimeError, match="jobs"):
+        mesh.change(topology_from_mapping(every))
+    stage.publish("r", 20)
+    mesh.pause(5)
+    assert stage.held("p") + stage.held("t") == 20
     mesh.close()
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 
-from mesh.core.cutover import Direction
+from mesh.core.cutover import Direction, cut_over
 from mesh.core.live_change_limits import made_otherwise
 from mesh.errors import NotBegunError, NotInTimeError, TransportError
 from mesh.model.control import DOWN_AFTER_MS, Change, Heartbeat, LinkState, Stage
@@ -19,6 +19,7 @@ from mesh.model.topology import Topology
 from mesh.operate.changes import steps as change_steps
 from mesh.operate.changes.arbiter import Arbiter
 from mesh.operate.changes.draining import PATIENCE_MS, Drain, FollowedLaneReports
+from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.unread import unread_in
 from mesh.operate.questions import OnDemand
 from mesh.transport.port import KafkaCluster, Reader
@@ -255,7 +256,17 @@ class ChangeDriver:
             is_down=self._is_down,
             silent=self._silent,
             unread=OnDemand(self._unread),
+            new_queues=self._new_queues,
         )
+
+    def _new_queues(self) -> Sequence[str]:
+        """Return queues made since the change was planned that require more nodes to hold. K28."""
+        queues = queues_shared_otherwise(self.context.view, self.before, self.after)
+        if not queues:
+            return ()
+        cut = cut_over(self.before, self.after, given_up=self.given_up, is_shared_otherwise=True)
+        is_held = all(node in self.way.target.holding for node in cut.holding)
+        return () if is_held else queues
 
     def _read_reports(self) -> FollowedLaneReports:
         """Return the lanes' own reports, read once per look."""

@@ -48,6 +48,7 @@ class Observation:
         is_down: (one, other) -> whether an end of that link says that it does not hear the other.
         silent: (sender, reader) of links that may or may not be down.
         unread: What `behind` says, before the change begins, about links that are down.
+        new_queues: Queues made since the change was planned that require more nodes to hold.
     """
 
     nodes: Mapping[str, NodeReport]
@@ -58,6 +59,7 @@ class Observation:
     is_down: Callable[[str, str], bool] = field(default=lambda _one, _other: False)
     silent: Callable[[], Sequence[Direction]] = field(default=lambda: ())
     unread: Mapping[Direction, int] = field(default_factory=dict)
+    new_queues: Callable[[], Sequence[str]] = field(default=lambda: ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,8 @@ class ChangeSteps:
     def _hold(self, seen: Observation) -> Next:
         if self.is_aborting:
             return self._enter(Stage.ABORT)
+        if free := [one for one in self.cut_over.holding if one not in self.target.holding]:
+            return Wait([f"{listed(free, NAMED_MAX)} would have to hold; {_BEGIN_AGAIN}"])
         if unfit := self._unfit(seen):  # it has been started since
             return Wait(unfit)
         arriving, holding = self.cut_over.arriving, self.cut_over.holding
@@ -220,6 +224,8 @@ class ChangeSteps:
             return self._drain(seen)
         if reasons := self._untaken(seen, "holds and has not taken"):
             return Wait(reasons)
+        if queues := seen.new_queues():
+            return Wait([f"queues made meanwhile: {listed(queues, NAMED_MAX)}; {_BEGIN_AGAIN}"])
         return self._enter(Stage.SWITCH)
 
     def _owing(self, seen: Observation) -> Sequence[str]:
@@ -356,6 +362,11 @@ _LEAVES_LINKED = (
 
 _IS_DOWN = "must take part and sends no heartbeats: start it"
 _MUST_START = "is new and sends no heartbeats: start it with the new topology file"
+
+_BEGIN_AGAIN = (
+    "a queue whose messages would go to other members has been made since the change began: go "
+    "back by `mesh apply --abort`, then begin again"
+)
 
 _SILENT = {True: "disabled, and {why}: enable it", False: "down, and {why}: mend it"}
 

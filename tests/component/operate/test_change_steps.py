@@ -256,3 +256,19 @@ def test_queues_are_not_shared_out_otherwise_over_a_link_that_nobody_hears() -> 
     assert begun.next(answers.seen) == Write(begun.target)
     answers.say(Stage.SWITCH, "b")
     assert switching.next(answers.seen) == Publish()
+
+
+def test_nothing_is_switched_where_a_queue_came_that_more_nodes_must_hold_for() -> None:
+    """Its messages would be routed by the one rule here, and by the other there."""
+    steps, answers = way(is_written=True), Answers()
+    steps.cut_over = replace(CUT, drain_waves=[], arriving=[])
+    answers.say(Stage.HOLD, *NODES)
+    answers.seen = replace(answers.seen, new_queues=lambda: ["jobs"])
+    assert "queues made meanwhile: jobs" in waits_for(steps.next(answers.seen))
+    answers.seen = replace(answers.seen, new_queues=list)
+    steps.cut_over = replace(steps.cut_over, holding=["a", "b"])  # whoever goes on sees that
+    told = waits_for(steps.next(answers.seen))
+    assert told.startswith("b would have to hold")
+    assert "--abort" in told
+    steps.cut_over = replace(steps.cut_over, holding=["a"])
+    assert stage_written(steps, answers) is Stage.SWITCH
