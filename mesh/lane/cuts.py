@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.model.control import Version
 from mesh.model.facts import EraBegan, ErasBegun, InForce, InterestInForce
@@ -84,23 +85,21 @@ def forget_eras(lane: Lane, at: TopicPartition, start: int, now_ms: int) -> None
         lane.note(lane.open(now_ms), ErasBegun(at, position, known[ended:]))
 
 
-def eras_of(
-    lane: Lane, source: Source, offset: int, carried: tuple[Era, ...] = ()
-) -> tuple[Era, ...]:
+def eras_of(run: Run, offset: int, carried: tuple[Era, ...] = ()) -> tuple[Era, ...]:
     """Return the eras of messages taken here: those they came with, and one of this domain.
 
     Args:
-        lane: Which takes them.
-        source: Where they were read.
+        run: What they were read of.
         offset: Of the first of them there.
         carried: What their frame says.
 
     Spec: K10.
     """
+    lane = run.lane
     domain = lane.learner.lineage.domain
     for one in carried:
         if one.domain == domain:
             return carried
-    era = lane.progress.era_of(source.at, offset) or lane.learner.era
+    era = lane.progress.era_of(run.source.at, offset) or lane.learner.era
     # A node that was given another file since began another domain; a frame has one of each.
     return carried if any(one.domain == era.domain for one in carried) else (*carried, era)

@@ -33,7 +33,7 @@ from mesh.model.state import Ledger
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
-from mesh.transport.port import BEGINNING, Row, TopicPartition
+from mesh.transport.port import BEGINNING, TopicPartition
 from mesh.wire.state import encode_fact
 
 HOLDS_MAX = 1_000_000
@@ -236,26 +236,9 @@ class Lane:
 
     # -- direct copies ----------------------------------------------------------------------
 
-    def about_to_read(self, batch: Batch, source: Source, first: int, last: int) -> None:
-        """Decide whether copies of records `first` to `last` may go before the next commit. K18."""
-        batch.taking = source.at, first
-        if source.message_class is MessageClass.GUARANTEED:
-            batch.is_awaited = True
-        else:
-            self.direct.about_to_read(batch, source.at, last)
-
     def reserve_no_more(self) -> None:
         """Reserve nothing from now on: the next commit is the last here. Spec: K18."""
         self._reserves = False
-
-    def hand_over(
-        self, batch: Batch, source: Source, topic: str, partition: int, rows: Sequence[Row]
-    ) -> None:
-        """Take direct copies; those of guaranteed messages wait for the commit. Spec: K18."""
-        if source.message_class is MessageClass.GUARANTEED:
-            batch.have_wait(source.at, topic, partition, rows)
-        else:
-            self.direct.hand_over(batch, source.at, topic, partition, rows)
 
     # -- what it reads --------------------------------------------------------------------
 

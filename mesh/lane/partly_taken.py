@@ -5,33 +5,31 @@ from __future__ import annotations
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.partly_taken_marks import NOT_TAKEN, PartlyTakenMarks
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.facts import partly_taken_key
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
 
 
-def is_skipped(lane: Lane, source: Source, offset: int) -> bool:
+def is_skipped(run: Run, offset: int) -> bool:
     """Return whether a catch-up passes over a frame: nothing of it was taken. Spec: K20."""
-    return lane.progress.taken_after(source.at, source.topic_id, offset) == NOT_TAKEN
+    source = run.source
+    return run.lane.progress.taken_after(source.at, source.topic_id, offset) == NOT_TAKEN
 
 
-def note_partly_taken(
-    lane: Lane, batch: Batch, source: Source, offset: int, after: int = NOT_TAKEN
-) -> None:
+def note_partly_taken(run: Run, offset: int, after: int = NOT_TAKEN) -> None:
     """Record in the next commit that a frame was not taken whole. Spec: K20.
 
     Args:
-        lane: Which has read it.
-        batch: The open transaction.
-        source: The outbox partition.
+        run: What it was read of: an outbox partition.
         offset: Of the frame there.
         after: Messages with origin offsets above this were taken; -1: none.
     """
+    lane, source = run.lane, run.source
     is_kept = source.link is not None and source.message_class is MessageClass.GUARANTEED
     if is_kept and not lane.is_catch_up:
         frames = lane.progress.partly_taken.get(source.at, PartlyTakenMarks())
-        lane.note(batch, frames.marked(source.at, source.topic_id, offset, after))
+        lane.note(run.batch, frames.marked(source.at, source.topic_id, offset, after))
 
 
 def forget_partly_taken(

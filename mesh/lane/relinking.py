@@ -13,6 +13,7 @@ from dataclasses import replace
 from mesh.lane.batch import Batch
 from mesh.lane.faults import end_repair, lift_stop
 from mesh.lane.lane import Lane
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.lane.target_holds import (
     guaranteed_sources,
@@ -152,7 +153,7 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], before: Topology, now_ms: i
                     first=first,
                     next=lane.position(source.at),
                 )
-                let_go(lane, batch, target, source)
+                let_go(Run(lane, batch, source), target)
     for at in [one for one in progress.topic_ids if one.topic in gone]:
         if lane.names.class_of(at.topic) is MessageClass.DIRECT:
             continue  # one that is recreated is read on as ever

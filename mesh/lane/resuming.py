@@ -15,8 +15,9 @@ from mesh.lane.cuts import forget_eras
 from mesh.lane.faults import keep_stop, lift_stop
 from mesh.lane.handover import skip
 from mesh.lane.lane import Lane
-from mesh.lane.messages.gaps import announce, own_provenance
+from mesh.lane.messages.gaps import announce
 from mesh.lane.partly_taken import cut_off_partly_taken, forget_partly_taken, note_partly_taken
+from mesh.lane.run import Run
 from mesh.lane.sources import Source, SourceTopic
 from mesh.lane.truncations import keep_truncation
 from mesh.model.control import Stop, StopReason
@@ -122,12 +123,13 @@ def accept_loss(
         generation += 1
     offset = stop.first + 1 if reason is StopReason.RECREATED else position
     goes_on = position_in_chain(generation, offset)
-    announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
+    run = Run(lane, batch, source)
+    announce(run, stop, goes_on)
     if reason is StopReason.VERSION:
-        note_partly_taken(lane, batch, source, stop.first)
+        note_partly_taken(run, stop.first)
         lane.broken.expect_hole(at)
     if reason is StopReason.TRUNCATED:
-        keep_truncation(lane, batch, source, Truncation(generation, position, stop.next))
+        keep_truncation(run, Truncation(generation, position, stop.next))
         cut_off_partly_taken(lane, batch, at, position)
     if reason is StopReason.RECREATED:
         generation = 0
@@ -211,6 +213,6 @@ def _turn_back(lane: Lane, topic: SourceTopic, at: TopicPartition, end: int, now
     source = Source(at, topic_id, MessageClass.DIRECT, topic.link, generation)
     stop = stop_of(at, topic_id, StopReason.TRUNCATED, end, lane.position(at))
     goes_on = position_in_chain(generation + 1, end)
-    announce(lane, batch, source, stop, own_provenance(lane, source), goes_on)
+    announce(Run(lane, batch, source), stop, goes_on)
     lane.direct.passed_inherited(at)
     batch.read(at, topic_id, generation + 1, end, end - 1, 0, records=0)

@@ -9,6 +9,7 @@ from mesh.core.holds import ChainKey
 from mesh.core.local_links import LocalLink
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.model.facts import ENDED, Held
 from mesh.model.frames import MessageClass, SourcePartition
@@ -65,12 +66,13 @@ def release(lane: Lane, target: str, now_ms: int) -> None:
         _end(lane, batch, held)
 
 
-def let_go(lane: Lane, batch: Batch, target: str, source: Source) -> None:
+def let_go(run: Run, target: str) -> None:
     """Record in the next commit that a held target gets no more of one source."""
-    at, of = hold_key(lane, target, source)
+    lane = run.lane
+    at, of = hold_key(lane, target, run.source)
     for held in lane.progress.holds.kept(target):
         if (held.at, held.source) == (at, of):
-            _end(lane, batch, held)
+            _end(lane, run.batch, held)
 
 
 def _end(lane: Lane, batch: Batch, held: Held) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.model.facts import Truncation, Truncations
 
 
-def keep_truncation(lane: Lane, batch: Batch, source: Source, truncation: Truncation) -> None:
+def keep_truncation(run: Run, truncation: Truncation) -> None:
     """Record in the next commit that a source lost its end, and that this was accepted."""
-    before = accepted_truncations(lane, source)
-    lane.note(batch, Truncations(source.at, source.topic_id, (*before, truncation)))
+    source = run.source
+    before = accepted_truncations(run.lane, source)
+    run.lane.note(run.batch, Truncations(source.at, source.topic_id, (*before, truncation)))
 
 
 def accepted_truncations(lane: Lane, source: Source) -> Sequence[Truncation]:

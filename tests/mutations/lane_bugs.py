@@ -12,6 +12,7 @@ from mesh.lane.lane import Lane
 from mesh.lane.messages import delivering, gaps, ingress, outgoing, transit
 from mesh.lane.progress import Progress
 from mesh.lane.reservations import Reservations
+from mesh.lane.run import Run
 from mesh.model.facts import Accepted, EpochRaised, Sent, SourceAt
 from mesh.model.frames import Chain
 from mesh.transport.memory import MemoryKafka
@@ -231,11 +232,11 @@ def inherited_not_skipped(patches: Patches) -> None:
 
 
 def direct_not_reserved(patches: Patches) -> None:
-    def wrong(lane, batch, source, first, last):
-        batch.is_awaited = True
-        lane.direct.handed_on[source.at] = last + 1
+    def wrong(run, first, last):
+        run.batch.is_awaited = True
+        run.lane.direct.handed_on[run.source.at] = last + 1
 
-    patches.put(Lane, "about_to_read", wrong)
+    patches.put(Run, "about_to_read", wrong)
 
 
 def unwritten_not_counted(patches: Patches) -> None:
@@ -258,8 +259,8 @@ def _taken_long_ago(take_lane):
 
 def previous_off_by_one(patches: Patches) -> None:
     def wrapper(next_chain):
-        def wrong(lane, link, source, first, last):
-            chain = next_chain(lane, link, source, first, last)
+        def wrong(run, link, first, last):
+            chain = next_chain(run, link, first, last)
             return replace(chain, previous=max(-1, chain.previous - 1))
 
         return wrong
@@ -308,7 +309,8 @@ def applied_and_not_written(patches: Patches) -> None:
 def chain_speaks_for_all(patches: Patches) -> None:
     """One `last` per outbox partition instead of one per source."""
 
-    def wrong(lane, link, source, first, last):
+    def wrong(run, link, first, last):
+        lane, source = run.lane, run.source
         outbox = lane.outbox(link, source)
         previous = lane.progress.sent.get(outbox, -1)
         lane.progress.sent[outbox] = last
@@ -328,8 +330,8 @@ def hops_always_restart(patches: Patches) -> None:
 
 def external_mark_forgotten(patches: Patches) -> None:
     def wrapper(next_hop):
-        def wrong(lane, link, source, came, first, last):
-            return next_hop(lane, link, source, replace(came, crossed_external=False), first, last)
+        def wrong(run, link, came, first, last):
+            return next_hop(run, link, replace(came, crossed_external=False), first, last)
 
         return wrong
 
@@ -353,9 +355,9 @@ def order_by_subject(patches: Patches) -> None:
     """Messages are gathered in a dict by subject before they are delivered."""
 
     def wrapper(deliver):
-        def wrong(lane, batch, source, came, messages, subjects, routes):
+        def wrong(run, came, messages, subjects, routes):
             messages = sorted(messages, key=lambda message: message[1], reverse=True)
-            deliver(lane, batch, source, came, messages, subjects, routes)
+            deliver(run, came, messages, subjects, routes)
 
         return wrong
 
@@ -365,9 +367,9 @@ def order_by_subject(patches: Patches) -> None:
 
 def own_node_not_in_path(patches: Patches) -> None:
     def wrapper(rows):
-        def wrong(lane, source, came, messages, subjects):
+        def wrong(run, came, messages, subjects):
             path = came.path[:-1] or came.path
-            return rows(lane, source, replace(came, path=path), messages, subjects)
+            return rows(run, replace(came, path=path), messages, subjects)
 
         return wrong
 

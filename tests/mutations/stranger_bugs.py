@@ -27,10 +27,10 @@ def poison_ends_worker(patches: Patches) -> None:
     patches.put(ingress, "headers_of", lambda record: record.headers() or ())
     patches.put(ingress, "all_headers", lambda some: [one.headers() or () for one in some])
 
-    def take(poison, lane, source, records, now_ms, most):
-        if source.link is None:
-            return ingress.take_ingress(lane, source, records, now_ms)
-        return transit.take_frames(lane, source, source.link, records, now_ms, most)
+    def take(poison, run, records, most):
+        if (link := run.source.link) is None:
+            return ingress.take_ingress(run, records)
+        return transit.take_frames(run, link, records, most)
 
     patches.put(Poison, "take", take)
 
@@ -65,9 +65,9 @@ def asked_in_the_loop(patches: Patches) -> None:
 
 def garbage_excuses_a_hole(patches: Patches) -> None:
     def wrapper(note):
-        def wrong(lane, batch, source, offset):
-            note(lane, batch, source, offset)
-            lane.broken.expect_hole(source.at)
+        def wrong(run, offset):
+            note(run, offset)
+            run.lane.broken.expect_hole(run.source.at)
 
         return wrong
 

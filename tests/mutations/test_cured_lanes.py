@@ -133,7 +133,7 @@ def who_reads_again_goes_by_today(patches: Patches) -> None:
 @CURED.found_by(eras.test_what_is_older_than_the_topology_before_a_link_does_not_cross_it)
 def hops_go_by_their_own_topology(patches: Patches) -> None:
     def wrapper(eras_of):
-        return lambda lane, source, offset, _=(): eras_of(lane, source, offset)
+        return lambda run, offset, _=(): eras_of(run, offset)
 
     for module in (ingress, transit):
         patches.wrap(module, "eras_of", wrapper)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from mesh.core.chain import ChainVerdict, judge
 from mesh.core.local_links import LocalLink
-from mesh.lane.batch import Batch
 from mesh.lane.faults import (
     ask_again,
     ask_repair,
@@ -16,11 +15,10 @@ from mesh.lane.faults import (
     repair_ended,
     repair_failed,
 )
-from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import announce_unreadable
 from mesh.lane.partly_taken import note_partly_taken
 from mesh.lane.partly_taken_marks import NOT_TAKEN
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.facts import Accepted
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -38,9 +36,7 @@ WHOLE = NONE_OFFSET
 """A frame is accepted whole: no message of it stands at or before this offset."""
 
 
-def judge_frame(
-    lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
-) -> int | None:
+def judge_frame(run: Run, offset: int, peeked: Peeked) -> int | None:
     """Decide which messages of a frame are accepted.
 
     A catch-up begins in the middle of chains: it takes what the lane took. Spec: K11, K20.
@@ -49,38 +45,38 @@ def judge_frame(
         The offset at its origin behind which they are, `WHOLE` if that is all of them; None if
         none is.
     """
+    lane, source = run.lane, run.source
     if lane.catch_up_router is not None:  # the same as `is_catch_up`, without a call per frame
         marked = lane.progress.taken_after(source.at, source.topic_id, offset)
         return WHOLE if marked is None else marked
-    after = _judge_by_chain(lane, batch, source, offset, peeked)
+    after = _judge_by_chain(run, offset, peeked)
     if after != WHOLE:
-        note_partly_taken(lane, batch, source, offset, NOT_TAKEN if after is None else after)
+        note_partly_taken(run, offset, NOT_TAKEN if after is None else after)
     return after
 
 
-def pass_over(lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record) -> int:
+def pass_over(run: Run, link: LocalLink, record: Record) -> int:
     """Have the chain go on behind a frame that is put aside; return how many messages it has."""
-    note_unreadable(lane, batch, source, record.offset())
+    note_unreadable(run, record.offset())
     try:
         peeked = peek(record.key() or b"")
         if peeked.hop.path[-1] == link.neighbour:
-            _judge_by_chain(lane, batch, source, record.offset(), peeked)
+            _judge_by_chain(run, record.offset(), peeked)
     except Exception:  # noqa: BLE001 - it may break whatever is made of it, this too
         return 0
     return peeked.count
 
 
-def note_unreadable(lane: Lane, batch: Batch, source: Source, offset: int) -> None:
+def note_unreadable(run: Run, offset: int) -> None:
     """Record a frame that cannot be read: nobody reads it again, nor can a repair help."""
-    if not lane.is_catch_up:
-        note_partly_taken(lane, batch, source, offset)
-        lane.broken.note_unreadable(source.at)
+    if not run.lane.is_catch_up:
+        note_partly_taken(run, offset)
+        run.lane.broken.note_unreadable(run.source.at)
 
 
-def _judge_by_chain(
-    lane: Lane, batch: Batch, source: Source, offset: int, peeked: Peeked
-) -> int | None:
+def _judge_by_chain(run: Run, offset: int, peeked: Peeked) -> int | None:
     """Decide the same where the chain is followed."""
+    lane, batch, source = run.lane, run.batch, run.source
     hop, progress = peeked.hop, lane.progress
     chain, key = hop.chain, (source.at, hop.chain.source)
     last = progress.accepted.get(key, NONE_OFFSET)
@@ -96,7 +92,7 @@ def _judge_by_chain(
         lane.note(batch, Accepted(*key, chain.last))
         return WHOLE
     if is_repair and not is_gap and not peeked.count:
-        _end_repair(lane, batch, source, hop, offset)
+        _end_repair(run, hop, offset)
         return None
     is_broken = key in progress.gaps
     is_excused = lane.broken.excuses(key, is_broken=is_broken)
@@ -104,7 +100,7 @@ def _judge_by_chain(
     match verdict:
         case ChainVerdict.ACCEPT | ChainVerdict.PARTIAL:
             if is_excused:
-                _pass_hole(lane, batch, source, hop, last, offset)
+                _pass_hole(run, hop, last, offset)
             lane.note(batch, Accepted(*key, chain.last))
             if is_repair:
                 repair_comes(lane, batch, key)
@@ -122,23 +118,25 @@ def _judge_by_chain(
     return None
 
 
-def _pass_hole(lane: Lane, batch: Batch, source: Source, hop: Hop, last: int, offset: int) -> None:
+def _pass_hole(run: Run, hop: Hop, last: int, offset: int) -> None:
     """Go on behind what is missing before a frame, if anything is: nobody asks for that."""
+    lane, source = run.lane, run.source
     key, is_hole = (source.at, hop.chain.source), hop.chain.previous > last
     if lane.broken.is_given_up(key):
         if is_hole:
-            announce_unreadable(lane, batch, source, hop, last, offset)
+            announce_unreadable(run, hop, last, offset)
         lane.broken.gap_passed(key)
     elif is_hole:
         lane.broken.hole_passed(source.at)
 
 
-def _end_repair(lane: Lane, batch: Batch, source: Source, hop: Hop, offset: int) -> None:
+def _end_repair(run: Run, hop: Hop, offset: int) -> None:
     """Take the frame without messages that ends a repair: what follows it is accepted. K20."""
-    chain, key = hop.chain, (source.at, hop.chain.source)
+    lane, batch = run.lane, run.batch
+    chain, key = hop.chain, (run.source.at, hop.chain.source)
     last = lane.progress.accepted.get(key, NONE_OFFSET)
     if lane.broken.is_given_up(key) and chain.previous > last:
-        _pass_hole(lane, batch, source, hop, last, offset)
+        _pass_hole(run, hop, last, offset)
         last = chain.previous
     if chain.previous <= last:
         # It may have brought more than the lane had sent: that is not taken once more.

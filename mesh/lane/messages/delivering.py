@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mesh.core.routes import Route
-from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane
 from mesh.lane.messages.addressing import restored
 from mesh.lane.messages.outgoing import Provenance
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.frames import MessageClass
 from mesh.model.reasons import DropReason
 from mesh.model.record_headers import MESH_HEADER
@@ -23,9 +21,7 @@ from mesh.wire.frames import NO_EXT, MessageTuple
 
 
 def deliver(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     messages: Sequence[MessageTuple],
     subjects: Sequence[str],
@@ -34,16 +30,15 @@ def deliver(
     """Write messages to the endpoints of this node that want them.
 
     Args:
-        lane: Who writes.
-        batch: The open transaction.
-        source: Where they were read.
+        run: What they were read of.
         provenance: How they came here.
         messages: In order; each is wanted by some endpoint.
         subjects: By the index that stands in a message.
         routes: Likewise.
     """
+    lane, batch, source = run.lane, run.batch, run.source
     messages, subjects, routes = restored(messages, subjects, routes)
-    rows = _rows(lane, source, provenance, messages, subjects)
+    rows = _rows(run, provenance, messages, subjects)
     delivering = [route for route in dict.fromkeys(routes) if route.endpoints]
     partition = source.at.partition % lane.partitions
     for endpoint in dict.fromkeys(name for route in delivering for name in route.endpoints):
@@ -71,7 +66,7 @@ def deliver(
                 lane.count_written(TopicPartition(topic, partition), _size(its_rows))
             batch.write_rows(topic, partition, its_rows)
         else:
-            lane.hand_over(batch, source, topic, partition, its_rows)
+            run.hand_over(topic, partition, its_rows)
 
 
 def _size(rows: Sequence[Row]) -> int:
@@ -80,15 +75,14 @@ def _size(rows: Sequence[Row]) -> int:
 
 
 def _rows(
-    lane: Lane,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     messages: Sequence[MessageTuple],
     subjects: Sequence[str],
 ) -> list[Row]:
     """Return the records to be written: what the client wrote, and two headers."""
     prefix = delivery_prefix(
-        source.message_class, provenance.path, provenance.source, provenance.generation
+        run.source.message_class, provenance.path, provenance.source, provenance.generation
     )
     identities = delivery_headers(prefix, [message[0] for message in messages])
     exts = [message[6] for message in messages]
@@ -97,7 +91,7 @@ def _rows(
             delivery_header(prefix, message[0], ext)
             for message, ext in zip(messages, exts, strict=True)
         ]
-    addresses = list(map(lane.memos.address, subjects))
+    addresses = list(map(run.lane.memos.address, subjects))
     return [
         (payload, key, stamp or FIRST_MS, [*headers, addresses[index], (MESH_HEADER, identity)])
         for (_, index, stamp, key, headers, payload, _), identity in zip(

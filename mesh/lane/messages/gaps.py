@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from mesh.core.forwarding import crosses_external
 from mesh.core.joins import row_of
 from mesh.core.routes import PUBLISHED_HERE, Arrival
-from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane
 from mesh.lane.messages.outgoing import Provenance, hop_over, next_hop
 from mesh.lane.messages.sending import next_chain, send, sent_to
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.control import Stop
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -38,8 +36,9 @@ EMPTY = assemble_value(0, [])
 """Value of a frame without messages."""
 
 
-def own_provenance(lane: Lane, source: Source) -> Provenance:
+def own_provenance(run: Run) -> Provenance:
     """Return how something came that this node itself says of a source."""
+    lane, source = run.lane, run.source
     link = source.link
     return Provenance(
         node=lane.node,
@@ -56,11 +55,8 @@ def own_provenance(lane: Lane, source: Source) -> Provenance:
 
 
 def announce(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     stop: Stop,
-    provenance: Provenance,
     goes_on: int,
     *,
     of: SourcePartition | None = None,
@@ -69,15 +65,13 @@ def announce(
     """Announce to everybody that what a stop names is lost.
 
     Args:
-        lane: Who reads on.
-        batch: The open transaction.
-        source: What it reads, by the identity that it had.
+        run: Whose source is read on, by the identity that it had.
         stop: What is lost.
-        provenance: See `own_provenance`.
         goes_on: Position at which the chain goes on.
         of: Of which partition the range is, if not of the one that is read.
         is_local: Whether the endpoints of this node are told too.
     """
+    lane, source, provenance = run.lane, run.source, own_provenance(run)
     origin = Origin(
         node=lane.node,
         source=of or source.identity,
@@ -99,28 +93,25 @@ def announce(
         if lane.is_held(link, source):
             continue  # its catch-up finds the same loss; what an operator accepts waits for that
         # A log may have been cut off and recreated at once: what was sent is beyond its end then.
-        last = max(goes_on - 1, sent_to(lane, link, source))
+        last = max(goes_on - 1, sent_to(run, link))
         first = min(position_in_chain(source.generation, stop.first), last)
-        chain = next_chain(lane, link, source, first, last)
+        chain = next_chain(run, link, first, last)
         key = relay_key(hop_over(lane, link, provenance, chain), tail, FrameKind.GAP)
-        send(lane, batch, link, source, chain, key, EMPTY, 0)
+        send(run, link, chain, key, EMPTY, 0)
     if is_local and source.message_class is MessageClass.GUARANTEED:
-        _deliver(lane, batch, source, origin, ext, provenance)
+        _deliver(run, origin, ext, provenance)
 
 
-def announce_unreadable(
-    lane: Lane, batch: Batch, source: Source, hop: Hop, last: int, offset: int
-) -> None:
+def announce_unreadable(run: Run, hop: Hop, last: int, offset: int) -> None:
     """Announce what a neighbour sent and sends again in a form that nobody here can read.
 
     Args:
-        lane: Who reads on.
-        batch: The open transaction.
-        source: The outbox that is read.
+        run: Whose outbox is read on.
         hop: Of the first frame behind the hole.
         last: Position in the sender's source up to which all is known.
         offset: Of that frame in the outbox.
     """
+    lane, source = run.lane, run.source
     sender, of = hop.path[-1], hop.chain.source
     names, message_class = lane.names, source.message_class
     topic = (
@@ -133,45 +124,43 @@ def announce_unreadable(
     first = first if began == generation else 0
     stop = Stop(topic, of.partition, of.topic_id, LossReason.UNREADABLE, first, after)
     goes_on = position_in_chain(source.generation, offset)
-    announce(lane, batch, source, stop, own_provenance(lane, source), goes_on, of=of)
+    announce(run, stop, goes_on, of=of)
     lane.log.error("frames.unreadable", lane=lane.number, range=stop.range)
 
 
 def relay(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     arrival: Arrival,
     peeked: Peeked,
     tail: bytes,
 ) -> None:
     """Hand on an announcement that a neighbour made, and deliver it here."""
+    lane, source = run.lane, run.source
     for neighbour in lane.router.allowed(arrival, source.message_class):
         link = lane.link(neighbour)
         if neighbour in provenance.path or lane.is_held(link, source):
             continue  # who is held for reads the announcement in its catch-up
-        hop = next_hop(lane, link, source, provenance, NONE_OFFSET, NONE_OFFSET)
+        hop = next_hop(run, link, provenance, NONE_OFFSET, NONE_OFFSET)
         key = relay_key(hop, tail, peeked.kind)
-        send(lane, batch, link, source, hop.chain, key, EMPTY, 0)
+        send(run, link, hop.chain, key, EMPTY, 0)
     if source.message_class is MessageClass.GUARANTEED:
         header = decode_header(peeked.key)
-        _deliver(lane, batch, source, header.origin, header.ext, provenance)
+        _deliver(run, header.origin, header.ext, provenance)
 
 
 def _deliver(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     origin: Origin,
     ext: Mapping[str, bytes],
     provenance: Provenance,
 ) -> None:
     """Write the announcement to the guaranteed endpoints of this node that the lane writes to."""
+    lane = run.lane
     headers = [encode_announcement(loss_of(origin, ext, provenance.path))]
-    partition = source.at.partition % lane.partitions
+    partition = run.source.at.partition % lane.partitions
     for endpoint in lane.learner.classes:
         if lane.is_guaranteed(endpoint) and lane.router.only in (None, endpoint):
             topic = lane.names.endpoint(lane.node, endpoint)
             if not lane.holds_target(topic):
-                batch.write(TopicPartition(topic, partition), None, headers=headers)
+                run.batch.write(TopicPartition(topic, partition), None, headers=headers)

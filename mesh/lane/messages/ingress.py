@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mesh.core.routes import PUBLISHED_HERE, Route
-from mesh.lane.batch import Batch
 from mesh.lane.cuts import eras_of
 from mesh.lane.lane import Lane
 from mesh.lane.messages.addressing import by_address
@@ -14,6 +13,7 @@ from mesh.lane.messages.delivering import deliver
 from mesh.lane.messages.outgoing import Provenance, Stretch, count_routes, send_stretch
 from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.selecting import selected
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.lane.traces import remember
 from mesh.model.reasons import DropReason
@@ -38,13 +38,13 @@ class _Gathered:
     tails: Sequence[bytes]
 
 
-def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: int) -> int:
+def take_ingress(run: Run, records: Sequence[Record]) -> int:
     """Route records that clients published on one ingress partition, in order.
 
     Returns:
         How many were taken: those before the first whose subject is paused.
     """
-    batch = lane.open(now_ms)
+    lane, source = run.lane, run.source
     try:
         gathered = _gather_usual(lane, source, records)
     except (LookupError, TypeError, ValueError):
@@ -52,11 +52,11 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
             records = _before_paused(lane, records)
             if not records:
                 return 0
-        gathered = _gather(lane, batch, source, records)
+        gathered = _gather(run, records)
     first, last = records[0].offset(), records[-1].offset()
-    lane.about_to_read(batch, source, first, last)
+    run.about_to_read(first, last)
     count, leader_epoch = len(records), records[-1].leader_epoch()
-    batch.read(
+    run.batch.read(
         source.at,
         source.topic_id,
         source.generation,
@@ -67,14 +67,13 @@ def take_ingress(lane: Lane, source: Source, records: Sequence[Record], now_ms: 
         leader_epoch=leader_epoch,
     )
     if gathered.routes:
-        _send(lane, batch, source, gathered, range(first, last + 1))
+        _send(run, gathered, range(first, last + 1))
     return len(records)
 
 
-def _send(
-    lane: Lane, batch: Batch, source: Source, gathered: _Gathered, offsets: Sequence[int]
-) -> None:
+def _send(run: Run, gathered: _Gathered, offsets: Sequence[int]) -> None:
     """Write what was gathered of these offsets, all that were read, to wherever it is wanted."""
+    lane, batch, source = run.lane, run.batch, run.source
     counts = count_routes(gathered.routes)
     if any(route.asks for route in counts):
         routes = selected(lane.router, gathered.routes, gathered.subjects, gathered.kept)
@@ -93,7 +92,7 @@ def _send(
         crossed_external=False,
         path=(lane.node,),
         frame=None,
-        eras=eras_of(lane, source, offsets[0]),
+        eras=eras_of(run, offsets[0]),
         join_hops=0,
     )
     if len(offsets) != len(gathered.records):
@@ -102,9 +101,9 @@ def _send(
     if any(route.neighbours for route in counts):
         stretch = Stretch(offsets, gathered.subjects, stamps, gathered.tails, gathered.routes)
         for some, its_routes in by_address(stretch, list(counts)):
-            send_stretch(lane, batch, source, provenance, some, its_routes)
+            send_stretch(run, provenance, some, its_routes)
     if any(route.endpoints for route in counts):
-        _deliver(lane, batch, source, provenance, gathered, offsets, stamps)
+        _deliver(run, provenance, gathered, offsets, stamps)
 
 
 def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gathered:
@@ -125,11 +124,12 @@ def _gather_usual(lane: Lane, source: Source, records: Sequence[Record]) -> _Gat
     return _Gathered(records, [_BARE] * len(records), subjects, routes, tails)
 
 
-def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record]) -> _Gathered:
+def _gather(run: Run, records: Sequence[Record]) -> _Gathered:
     """Return the records that are messages, with subject, route and bytes; refuse all others. K7.
 
     What was learned of a subject header is looked up by its bytes: most records cost one look-up.
     """
+    lane, batch, source = run.lane, run.batch, run.source
     known = lane.memos.subjects(source.message_class)
     limit = lane.topology.max_message_bytes
     taken: list[Record] = []
@@ -140,20 +140,20 @@ def _gather(lane: Lane, batch: Batch, source: Source, records: Sequence[Record])
         headers = headers_of(record)
         kept = _BARE
         if headers is UNREADABLE:
-            refuse(lane, batch, source, record, DropReason.POISON, _UNREADABLE)
+            refuse(run, record, DropReason.POISON, _UNREADABLE)
             continue
         if len(headers) == 1 and headers[0][0] == SUBJECT_HEADER:
             raw = headers[0][1]
         else:
-            raw, kept = _split_headers(batch, source, headers)
+            raw, kept = _split_headers(run, headers)
         learnt = known.get((SUBJECT_HEADER, raw))
         if learnt is None:
-            learnt = _learn(lane, batch, source, record, raw)
+            learnt = _learn(run, record, raw)
             if learnt is None:
                 continue
         tail = encode_tail(record.key(), kept, record.value())
         if len(tail) > limit:
-            refuse(lane, batch, source, record, DropReason.TOO_LARGE, f"more than {limit} bytes")
+            refuse(run, record, DropReason.TOO_LARGE, f"more than {limit} bytes")
             continue
         taken.append(record)
         kepts.append(kept)
@@ -183,7 +183,7 @@ def _before_paused(lane: Lane, records: Sequence[Record]) -> Sequence[Record]:
     return records
 
 
-def _split_headers(batch: Batch, source: Source, headers: Headers) -> tuple[bytes | None, Headers]:
+def _split_headers(run: Run, headers: Headers) -> tuple[bytes | None, Headers]:
     """Return the subject and the client's own headers; forged mesh headers are removed. K7.
 
     Without exactly one subject header the subject is None.
@@ -192,17 +192,16 @@ def _split_headers(batch: Batch, source: Source, headers: Headers) -> tuple[byte
     kept = [(name, value) for name, value in headers if not is_reserved(name)]
     forged = len(headers) - len(kept) - len(subjects)
     if forged:
-        batch.count_dropped(DropReason.HEADER_FORGED, source.at, forged)
+        run.batch.count_dropped(DropReason.HEADER_FORGED, run.source.at, forged)
     return subjects[0] if len(subjects) == 1 else None, kept
 
 
-def _learn(
-    lane: Lane, batch: Batch, source: Source, record: Record, raw: bytes | None
-) -> tuple[str, Route] | None:
+def _learn(run: Run, record: Record, raw: bytes | None) -> tuple[str, Route] | None:
     """Validate and route a subject not seen since the routing changed."""
+    lane, message_class = run.lane, run.source.message_class
     if raw is None:
         detail = f"one header {SUBJECT_HEADER} is needed"
-        refuse(lane, batch, source, record, DropReason.NO_SUBJECT, detail)
+        refuse(run, record, DropReason.NO_SUBJECT, detail)
         return None
     try:
         subject = raw.decode()
@@ -211,16 +210,14 @@ def _learn(
     else:
         fault = subject_fault(subject)
     if fault is not None:
-        refuse(lane, batch, source, record, DropReason.INVALID_SUBJECT, fault)
+        refuse(run, record, DropReason.INVALID_SUBJECT, fault)
         return None
-    route = lane.router.route(subject, PUBLISHED_HERE, source.message_class)
-    return lane.memos.remember_subject(source.message_class, raw, (subject, route))
+    route = lane.router.route(subject, PUBLISHED_HERE, message_class)
+    return lane.memos.remember_subject(message_class, raw, (subject, route))
 
 
 def _deliver(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     gathered: _Gathered,
     offsets: Sequence[int],
@@ -235,4 +232,4 @@ def _deliver(
         )
         if routes[subject].endpoints
     ]
-    deliver(lane, batch, source, provenance, messages, list(routes), list(routes.values()))
+    deliver(run, provenance, messages, list(routes), list(routes.values()))

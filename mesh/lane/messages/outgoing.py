@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from mesh.core.forwarding import crosses_external, next_hop_count
 from mesh.core.local_links import LocalLink
 from mesh.core.routes import Route
-from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
 from mesh.lane.messages.sending import next_chain, send
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.frames import Chain, Era, Hop, Origin, SourcePartition, position_in_chain
 from mesh.model.reasons import Reason
 from mesh.wire.frames import assemble_columns, key_tail, relay_key
@@ -80,9 +79,7 @@ class Provenance:
 
 
 def send_stretch(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     stretch: Stretch,
     routes: Sequence[Route],
@@ -90,14 +87,12 @@ def send_stretch(
     """Write a stretch to every link that some of its routes leave on.
 
     Args:
-        lane: Who writes.
-        batch: The open transaction.
-        source: Where the messages were read.
+        run: What the messages were read of.
         provenance: How they came here.
         stretch: The messages.
         routes: The distinct routes among them.
     """
-    limit = min(FRAME_BYTES, lane.topology.max_message_bytes)
+    limit = min(FRAME_BYTES, run.lane.topology.max_message_bytes)
     for chosen, links in _groups(routes):
         picked: Sequence[int] = range(len(stretch.routes))
         if len(chosen) != len(routes):
@@ -106,7 +101,7 @@ def send_stretch(
         # A split of one frame stays one frame: its chain speaks for the whole incoming record.
         chunks = [picked] if provenance.frame is not None else _chunks(picked, stretch, limit)
         for chunk in chunks:
-            _send_frame(lane, batch, source, provenance, stretch, chunk, links)
+            _send_frame(run, provenance, stretch, chunk, links)
 
 
 def _groups(routes: Sequence[Route]) -> Sequence[tuple[Sequence[Route], Sequence[str]]]:
@@ -145,15 +140,14 @@ def _chunks(picked: Sequence[int], stretch: Stretch, limit: int) -> Iterator[Seq
 
 
 def _send_frame(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     stretch: Stretch,
     chunk: Sequence[int],
     links: Sequence[str],
 ) -> None:
     """Write one frame to all links that get the same messages: one value, a header each."""
+    lane, source = run.lane, run.source
     if len(chunk) == len(stretch.offsets):
         offsets, subjects, stamps, tails = (
             stretch.offsets,
@@ -182,17 +176,13 @@ def _send_frame(
     tail = key_tail(origin, lane.flags, provenance.ext)
     for neighbour in links:
         link = lane.link(neighbour)
-        if lane.is_held(link, source) or goes_back(
-            batch, source, provenance, neighbour, len(chunk)
-        ):
+        if lane.is_held(link, source) or goes_back(run, provenance, neighbour, len(chunk)):
             continue
-        hop = next_hop(lane, link, source, provenance, first, last)
-        send(lane, batch, link, source, hop.chain, relay_key(hop, tail), value, len(chunk))
+        hop = next_hop(run, link, provenance, first, last)
+        send(run, link, hop.chain, relay_key(hop, tail), value, len(chunk))
 
 
-def goes_back(
-    batch: Batch, source: Source, provenance: Provenance, neighbour: str, count: int
-) -> bool:
+def goes_back(run: Run, provenance: Provenance, neighbour: str, count: int) -> bool:
     """Return whether a neighbour has had some messages already; count that they do not go there.
 
     No legal topology asks for that. While one changes, nodes that follow it and others that do
@@ -200,30 +190,28 @@ def goes_back(
     """
     if neighbour not in provenance.path:
         return False
-    batch.count_not_forwarded(((neighbour, Reason.ARRIVAL_LINK),), source.message_class, count)
+    refused = ((neighbour, Reason.ARRIVAL_LINK),)
+    run.batch.count_not_forwarded(refused, run.source.message_class, count)
     return True
 
 
-def next_hop(
-    lane: Lane, link: LocalLink, source: Source, provenance: Provenance, first: int, last: int
-) -> Hop:
+def next_hop(run: Run, link: LocalLink, provenance: Provenance, first: int, last: int) -> Hop:
     """Return the hop part of a copy's header, with its place in the chain.
 
     Args:
-        lane: Who writes.
+        run: What the messages were read of.
         link: The link it leaves on.
-        source: Where the messages were read.
         provenance: How they came here.
         first: Origin offset of the first message, used where this node is the origin.
         last: Likewise of the last.
     """
     if provenance.frame is not None:
         first = last = provenance.frame
-    if source.generation:
-        first = position_in_chain(source.generation, first)
-        last = position_in_chain(source.generation, last)
-    chain = next_chain(lane, link, source, first, last)
-    return hop_over(lane, link, provenance, chain)
+    if generation := run.source.generation:
+        first = position_in_chain(generation, first)
+        last = position_in_chain(generation, last)
+    chain = next_chain(run, link, first, last)
+    return hop_over(run.lane, link, provenance, chain)
 
 
 def hop_over(lane: Lane, link: LocalLink, provenance: Provenance, chain: Chain) -> Hop:

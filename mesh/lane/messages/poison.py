@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.errors import PoisonError, UnknownVersionError
-from mesh.lane.lane import Lane
 from mesh.lane.messages.accepting import pass_over
 from mesh.lane.messages.ingress import take_ingress
 from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.transit import take_frames
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.model.reasons import DropReason
 from mesh.transport.port import Record, TopicPartition
@@ -45,9 +45,7 @@ class Poison:
             return records[:1]
         return records
 
-    def take(
-        self, lane: Lane, source: Source, records: Sequence[Record], now_ms: int, most: int
-    ) -> int:
+    def take(self, run: Run, records: Sequence[Record], most: int) -> int:
         """Route a portion of a source, in order; stop at a frame when the batch has `most` records.
 
         Returns:
@@ -57,15 +55,16 @@ class Poison:
             UnknownVersionError: A frame of a newer version; nothing of it was taken.
             PoisonError: One of them breaks the routing: the lane must be taken again.
         """
+        lane, source = run.lane, run.source
         tries, fault = self._failures.get(_place(source, records[0]), (0, ""))
         if tries >= TRIES:
-            _put_aside(lane, source, records[0], fault, now_ms)
+            _put_aside(run, records[0], fault)
             return 1
         ready, handed_on = len(lane.direct.ready), lane.direct.handed_on.get(source.at)
         try:
             if source.link is None:
-                return take_ingress(lane, source, records, now_ms)
-            return take_frames(lane, source, source.link, records, now_ms, most)
+                return take_ingress(run, records)
+            return take_frames(run, source.link, records, most)
         except UnknownVersionError:
             raise
         except Exception as error:
@@ -92,13 +91,14 @@ def _place(source: Source, record: Record) -> _Place:
     return source.at, source.topic_id, record.offset()
 
 
-def _put_aside(lane: Lane, source: Source, record: Record, fault: str, now_ms: int) -> None:
+def _put_aside(run: Run, record: Record, fault: str) -> None:
     """Write a dead letter in a record's place, and go on behind it."""
-    batch = lane.open(now_ms)
-    at, offset = source.at, record.offset()
-    lane.about_to_read(batch, source, offset, offset)
-    refuse(lane, batch, source, record, DropReason.POISON, fault)
-    count = 1 if source.link is None else pass_over(lane, batch, source, source.link, record)
+    source, offset = run.source, record.offset()
+    at = source.at
+    run.about_to_read(offset, offset)
+    refuse(run, record, DropReason.POISON, fault)
+    count = 1 if source.link is None else pass_over(run, source.link, record)
     epoch = record.leader_epoch()
-    batch.read(at, source.topic_id, source.generation, offset, offset, count, leader_epoch=epoch)
-    lane.log.error("record.poison", topic=at.topic, partition=at.partition, offset=offset)
+    generation, topic_id = source.generation, source.topic_id
+    run.batch.read(at, topic_id, generation, offset, offset, count, leader_epoch=epoch)
+    run.lane.log.error("record.poison", topic=at.topic, partition=at.partition, offset=offset)

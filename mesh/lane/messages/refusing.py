@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.reasons import DropReason
 from mesh.model.state import DeadLetter
 from mesh.transport.headers import UNREADABLE, headers_of
@@ -12,21 +10,18 @@ from mesh.transport.port import Headers, Record, Row
 from mesh.wire.dead_letters import dead_letter_record
 
 
-def refuse(
-    lane: Lane, batch: Batch, source: Source, record: Record, reason: DropReason, detail: str
-) -> None:
+def refuse(run: Run, record: Record, reason: DropReason, detail: str) -> None:
     """Write a record of a source to the dead letters, in the open transaction, and count it.
 
     Args:
-        lane: Who refuses.
-        batch: The open transaction.
-        source: Where the record was read.
+        run: What the record was read of.
         record: What is refused; its full sizes are told, its parts cut to what is kept.
         reason: Why; the dead letter has it in capitals.
         detail: What is wrong, for people.
 
     A catch-up refuses again what the lane has refused: that is told once.
     """
+    lane, batch, source = run.lane, run.batch, run.source
     if lane.catch_up_router is not None:
         return
     batch.count_dropped(reason, source.at)

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from mesh.core.local_links import LocalLink
-from mesh.lane.batch import Batch
-from mesh.lane.lane import Lane
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.facts import Sent
 from mesh.model.frames import NONE_OFFSET, Chain, MessageClass
 from mesh.model.reasons import DropReason
 
 
-def next_chain(lane: Lane, link: LocalLink, source: Source, first: int, last: int) -> Chain:
+def next_chain(run: Run, link: LocalLink, first: int, last: int) -> Chain:
     """Return the chain of what is sent next, between two positions, on a link. Spec: K11."""
-    previous = sent_to(lane, link, source)
-    return Chain(source=source.identity, previous=previous, first=first, last=last)
+    previous = sent_to(run, link)
+    return Chain(source=run.source.identity, previous=previous, first=first, last=last)
 
 
-def sent_to(lane: Lane, link: LocalLink, source: Source) -> int:
+def sent_to(run: Run, link: LocalLink) -> int:
     """Return the position of what was sent last of a source on a link; -1 for none."""
+    lane, source = run.lane, run.source
     return lane.progress.sent.get((lane.outbox(link, source), source.identity), NONE_OFFSET)
 
 
 def send(
-    lane: Lane,
-    batch: Batch,
+    run: Run,
     link: LocalLink,
-    source: Source,
     chain: Chain,
     key: bytes,
     value: bytes | None,
     messages: int,
 ) -> None:
     """Write one frame with this chain to a link's outbox."""
+    lane, batch, source = run.lane, run.batch, run.source
     outbox, of = lane.outbox(link, source), chain.source
     topic, partition = outbox.topic, outbox.partition
     since = lane.progress.since.get((outbox, of), 0)
@@ -46,5 +44,5 @@ def send(
         batch.count_dropped(DropReason.NOT_WRITABLE, source.at, messages)
         return
     else:
-        lane.hand_over(batch, source, topic, partition, [(value, key, 0, None)])
+        run.hand_over(topic, partition, [(value, key, 0, None)])
     batch.count_sent(link.neighbour, source.message_class, messages)

@@ -12,7 +12,6 @@ from mesh.core.joins import row_of
 from mesh.core.local_links import LocalLink
 from mesh.core.routes import Arrival, Route
 from mesh.errors import ProtocolError, UnknownVersionError
-from mesh.lane.batch import Batch
 from mesh.lane.cuts import eras_of
 from mesh.lane.lane import Lane
 from mesh.lane.memos import RoutedTable
@@ -32,7 +31,7 @@ from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.selecting import selected
 from mesh.lane.messages.sending import send
 from mesh.lane.partly_taken import is_skipped, note_partly_taken
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.lane.traces import remember_frame
 from mesh.model.frames import (
     NONE_OFFSET,
@@ -61,35 +60,28 @@ from mesh.wire.frames import (
 )
 
 
-def take_frames(
-    lane: Lane,
-    source: Source,
-    link: LocalLink,
-    records: Sequence[Record],
-    now_ms: int,
-    records_max: int,
-) -> int:
+def take_frames(run: Run, link: LocalLink, records: Sequence[Record], records_max: int) -> int:
     """Take frames of one outbox partition, in order, until the batch has so many records.
 
     Returns:
         How many of the records were taken: at least one.
     """
-    batch, is_catch_up = lane.open(now_ms), lane.is_catch_up
+    batch, source, is_catch_up = run.batch, run.source, run.lane.is_catch_up
     taken = 0
     for record in records:
         offset = record.offset()
-        lane.about_to_read(batch, source, offset, offset)
+        run.about_to_read(offset, offset)
         count = 0
         try:
-            if not (is_catch_up and is_skipped(lane, source, offset)):
+            if not (is_catch_up and is_skipped(run, offset)):
                 peeked = peek(record.key() or b"")
                 count = peeked.count
-                _take_frame(lane, batch, source, link, record, peeked)
+                _take_frame(run, link, record, peeked)
         except UnknownVersionError:
             raise  # not the record's fault: the link stops. Spec: K10
         except ProtocolError as error:
-            refuse(lane, batch, source, record, DropReason.CODEC, str(error))
-            note_unreadable(lane, batch, source, offset)
+            refuse(run, record, DropReason.CODEC, str(error))
+            note_unreadable(run, offset)
         at, generation, epoch = source.at, source.generation, record.leader_epoch()
         batch.read(at, source.topic_id, generation, offset, offset, count, leader_epoch=epoch)
         taken += 1
@@ -98,21 +90,20 @@ def take_frames(
     return taken
 
 
-def _take_frame(
-    lane: Lane, batch: Batch, source: Source, link: LocalLink, record: Record, peeked: Peeked
-) -> None:
+def _take_frame(run: Run, link: LocalLink, record: Record, peeked: Peeked) -> None:
     """Take a frame: relay it, split it, deliver it here, or none of that.
 
     Its subjects are read before it is judged: where their table is unreadable nothing is known of
     the frame, and the chain must not go on behind it. One whose value alone is damaged is in its
     place all the same.
     """
+    lane = run.lane
     offset, said = record.offset(), decode_eras(peeked.eras_bytes)
-    eras = eras_of(lane, source, offset, said)
+    eras = eras_of(run, offset, said)
     hop = peeked.hop
     arrival = _arrival(lane, link, hop, _barred(lane, eras) if lane.ages.made_after else ())
-    table = _routed(lane, source, arrival, peeked)
-    after = _accepted_after(lane, batch, source, link, record, peeked, arrival)
+    table = _routed(run, arrival, peeked)
+    after = _accepted_after(run, link, record, peeked, arrival)
     if after is None:
         return
     provenance = Provenance(
@@ -129,50 +120,44 @@ def _take_frame(
         adds_era=eras is not said,
     )
     if peeked.kind is FrameKind.GAP:
-        relay_gap(lane, batch, source, provenance, arrival, peeked, _tail(lane, provenance, peeked))
+        relay_gap(run, provenance, arrival, peeked, _tail(lane, provenance, peeked))
         return
     value = record.value() or b""
     if lane.traces is not None:
-        remember_frame(batch, value)
+        remember_frame(run.batch, value)
     if table.only is not None and after == WHOLE:
-        _relay(lane, batch, source, provenance, peeked, value, table.only)
+        _relay(run, provenance, peeked, value, table.only)
     else:
         header = decode_header(peeked.key)
         provenance = replace(provenance, ext=header.ext)
-        _take_apart(lane, batch, source, provenance, header.origin, peeked, value, table, after)
+        _take_apart(run, provenance, header.origin, peeked, value, table, after)
     if table.delivers:
-        _deliver(lane, batch, source, provenance, _origin(peeked, table), value, table, after)
+        _deliver(run, provenance, _origin(peeked, table), value, table, after)
 
 
 def _accepted_after(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
-    link: LocalLink,
-    record: Record,
-    peeked: Peeked,
-    arrival: Arrival,
+    run: Run, link: LocalLink, record: Record, peeked: Peeked, arrival: Arrival
 ) -> int | None:
     """Return which messages of a frame are taken, as `judge_frame` does; None if none is."""
     offset, path = record.offset(), peeked.hop.path
-    fault = _fault(lane, path)
+    fault = _fault(run.lane, path)
     if not path or path[-1] != link.neighbour:
         # The outbox is the neighbour's alone: who else writes there is no part of its chain.
-        refuse(lane, batch, source, record, fault or DropReason.SENDER, f"path {'>'.join(path)}")
-        note_partly_taken(lane, batch, source, offset)
+        refuse(run, record, fault or DropReason.SENDER, f"path {'>'.join(path)}")
+        note_partly_taken(run, offset)
         return None
-    after = judge_frame(lane, batch, source, offset, peeked)
+    after = judge_frame(run, offset, peeked)
     if after is None:
         return None
     if fault is not None:
         # What went round has been taken all the same: its chain must not break over it.
-        refuse(lane, batch, source, record, fault, f"path {'>'.join(path)}")
+        refuse(run, record, fault, f"path {'>'.join(path)}")
     elif link.neighbour in arrival.barred:
         # It waited through a change that took the link away, and another that brought it back.
-        batch.count_dropped(DropReason.EARLIER_TOPOLOGY, source.at, peeked.count)
+        run.batch.count_dropped(DropReason.EARLIER_TOPOLOGY, run.source.at, peeked.count)
     else:
         return after
-    note_partly_taken(lane, batch, source, offset)
+    note_partly_taken(run, offset)
     return None
 
 
@@ -220,13 +205,14 @@ def _arrival(lane: Lane, link: LocalLink, hop: Hop, barred: tuple[str, ...]) -> 
     return Arrival(link.zone, link.neighbour, hop.crossed_external, row, barred)
 
 
-def _routed(lane: Lane, source: Source, arrival: Arrival, peeked: Peeked) -> RoutedTable:
+def _routed(run: Run, arrival: Arrival, peeked: Peeked) -> RoutedTable:
     """Return a frame's subject table with its routes, remembered by the table's very bytes."""
-    tables = lane.memos.tables(arrival, source.message_class)
+    lane, message_class = run.lane, run.source.message_class
+    tables = lane.memos.tables(arrival, message_class)
     raw = peeked.table_bytes
     table = tables.get(raw)
     if table is None:
-        table = _route_table(lane, arrival, source.message_class, raw)
+        table = _route_table(lane, arrival, message_class, raw)
         lane.memos.remember_table(tables, raw, table)
     return table
 
@@ -251,43 +237,38 @@ def _route_table(
 
 
 def _relay(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     peeked: Peeked,
     value: bytes,
     route: Route,
 ) -> None:
     """Hand the value on untouched under a new header."""
-    batch.count_not_forwarded(route.refused, source.message_class, peeked.count)
-    _count_left(batch, source, route, peeked.count)
+    lane, source = run.lane, run.source
+    run.batch.count_not_forwarded(route.refused, source.message_class, peeked.count)
+    _count_left(run, route, peeked.count)
     tail = _tail(lane, provenance, peeked) if route.neighbours else b""
     for neighbour in route.neighbours:
         link = lane.link(neighbour)
-        if lane.is_held(link, source) or goes_back(
-            batch, source, provenance, neighbour, peeked.count
-        ):
+        if lane.is_held(link, source) or goes_back(run, provenance, neighbour, peeked.count):
             continue
-        hop = next_hop(lane, link, source, provenance, NONE_OFFSET, NONE_OFFSET)
+        hop = next_hop(run, link, provenance, NONE_OFFSET, NONE_OFFSET)
         key = relay_key(hop, tail, peeked.kind)
-        send(lane, batch, link, source, hop.chain, key, value, peeked.count)
+        send(run, link, hop.chain, key, value, peeked.count)
 
 
-def _count_left(batch: Batch, source: Source, route: Route, count: int) -> None:
+def _count_left(run: Run, route: Route, count: int) -> None:
     """Count copies for queues that left this node while they were under way. Spec: DESIGN 4.4.
 
     And those that go somewhere by a wider filter than was asked for.
     """
-    batch.count_widened(route.widened, count)
+    run.batch.count_widened(route.widened, count)
     if route.homeless:
-        batch.count_dropped(DropReason.QUEUE_LEFT, source.at, count * len(route.homeless))
+        run.batch.count_dropped(DropReason.QUEUE_LEFT, run.source.at, count * len(route.homeless))
 
 
 def _take_apart(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     origin: Origin,
     peeked: Peeked,
@@ -315,29 +296,27 @@ def _take_apart(
         tails.append(value[begin:end])
         routes.append(table.routes[index])
     if len(offsets) < origin.count:
-        batch.count_dropped(DropReason.DUPLICATE, source.at, origin.count - len(offsets))
+        run.batch.count_dropped(DropReason.DUPLICATE, run.source.at, origin.count - len(offsets))
     if any(route.asks for route in table.routes):
         headers = [
             read_headers(tail, 0) if route.asks else ()
             for route, tail in zip(routes, tails, strict=True)
         ]
-        routes = selected(lane.router, routes, subjects, headers)
+        routes = selected(run.lane.router, routes, subjects, headers)
     counts = count_routes(routes) if routes else {}
     if len(counts) == 1 and len(offsets) == origin.count and not routes[0].addressed:
-        _relay(lane, batch, source, provenance, peeked, value, routes[0])
+        _relay(run, provenance, peeked, value, routes[0])
         return
     for route, count in counts.items():
-        batch.count_not_forwarded(route.refused, source.message_class, count)
-        _count_left(batch, source, route, count)
+        run.batch.count_not_forwarded(route.refused, run.source.message_class, count)
+        _count_left(run, route, count)
     stretch = Stretch(offsets, subjects, stamps, tails, routes)
     for some, its_routes in by_address(stretch, list(counts)):
-        send_stretch(lane, batch, source, provenance, some, its_routes)
+        send_stretch(run, provenance, some, its_routes)
 
 
 def _deliver(
-    lane: Lane,
-    batch: Batch,
-    source: Source,
+    run: Run,
     provenance: Provenance,
     origin: Origin,
     value: bytes,
@@ -348,4 +327,4 @@ def _deliver(
     messages = decode_messages(value, origin, wanted)
     if after != WHOLE:
         messages = [message for message in messages if message[0] > after]
-    deliver(lane, batch, source, provenance, messages, table.subjects, table.routes)
+    deliver(run, provenance, messages, table.subjects, table.routes)

@@ -25,6 +25,7 @@ from mesh.lane.messages.poison import Poison
 from mesh.lane.relinking import end_removed, relink_lane
 from mesh.lane.resuming import reached
 from mesh.lane.sources import Source
+from mesh.lane.step import step
 from mesh.lane.target_holds import held_offsets
 from mesh.lane.traces import Traces
 from mesh.lane.unwritable import Unwritable
@@ -340,8 +341,6 @@ class Lanes:
 
     def _take_records(self, lane: Lane, source: Source, records: Sequence[Record], now: int) -> int:
         """Route some records; return how many, 0 if the lane reads no further here."""
-        at = source.at
-        records = self.poison.portion(source, records)
         try:
             if source.link is not None:
                 bucket = self._buckets[lane.number].get(source.link.neighbour)
@@ -349,24 +348,26 @@ class Lanes:
                     records = records[:1]
                     rest_ms = bucket.take(len(records[0].value() or b""), now)
                     self.sources.rest(lane, source.link, now + rest_ms, now)
-                taken = self.poison.take(lane, source, records, now, BATCH_RECORDS)
             else:
-                some = records[: BATCH_RECORDS - lane.open(now).records]
-                taken = self.poison.take(lane, source, some, now, BATCH_RECORDS)
-                if taken < len(some):
-                    self.sources.wait(lane, at, now)
-            self.committing.write(lane)
+                records = records[: BATCH_RECORDS - lane.open(now).records]
+            output = step(lane, source, records, now, records_max=BATCH_RECORDS, poison=self.poison)
+            if output.is_paused:
+                self.sources.wait(lane, source.at, now)
+            self.committing.write(lane.number, output.rows)
         except (TransportError, PoisonError) as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
             # Reading on would lose it: the link stops here until one side is upgraded. K10.
             log.error(  # noqa: TRY400 - one line for people
-                "link.stopped", topic=at.topic, partition=at.partition, fault=str(error)
+                "link.stopped",
+                topic=source.at.topic,
+                partition=source.at.partition,
+                fault=str(error),
             )
-            unread = next(one for one in records if one.offset() >= lane.position(at))
-            self.sources.halt(lane, at, unread.offset(), now)
+            unread = next(one for one in records if one.offset() >= lane.position(source.at))
+            self.sources.halt(lane, source.at, unread.offset(), now)
         else:
-            return taken
+            return output.taken
         return 0
 
     def patience(self, timeout_s: float) -> float:

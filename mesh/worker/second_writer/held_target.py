@@ -16,8 +16,9 @@ from mesh.core.local_links import LocalLink
 from mesh.errors import TransportRecordError
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
-from mesh.lane.messages.gaps import announce, own_provenance
+from mesh.lane.messages.gaps import announce
 from mesh.lane.progress import Progress
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.lane.target_holds import endpoint_of, hold_key, is_met, link_of, release, sources_of
 from mesh.model.facts import Fact, Held
@@ -311,9 +312,8 @@ class TargetCatchUp:
         for source in again.sources:
             for lost in again.lost:
                 if (lost.topic, lost.partition) == (source.at.topic, source.at.partition):
-                    provenance = own_provenance(catch_up, source)
                     goes_on = position_in_chain(source.generation, lost.next)
-                    announce(catch_up, batch, source, lost, provenance, goes_on)
+                    announce(Run(catch_up, batch, source), lost, goes_on)
             records = again.records.get(source.at, [])
             route_again(catch_up, source, records, again.lanes.poison, now_ms)
             if records:
@@ -321,7 +321,8 @@ class TargetCatchUp:
         if (narrowing := self._narrowing) is not None:
             narrowing.trial.replace_in(batch.rows)
             for source in reached:
-                keep_aside(narrowing.trial, catch_up, batch, source, again.records[source.at][-1])
+                run = Run(catch_up, batch, source)
+                keep_aside(narrowing.trial, run, again.records[source.at][-1])
         if again.is_met:
             # This includes stopped sources: their stop covers the rest.
             reached = {one: max(0, lane.committed_position(one.at)) for one in again.sources}

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from mesh.errors import TransportRecordError
-from mesh.lane.batch import Batch, Rows
-from mesh.lane.lane import Lane
+from mesh.lane.batch import Rows
 from mesh.lane.messages.gaps import EMPTY
 from mesh.lane.messages.refusing import letter_row
-from mesh.lane.sources import Source
+from mesh.lane.run import Run
 from mesh.model.frames import FrameKind, MessageClass, Origin, SourcePartition
 from mesh.model.reasons import DropReason
 from mesh.model.record_headers import MESH_HEADER
@@ -223,16 +222,15 @@ def identity_text(source: SourcePartition, generation: int, offset: str) -> str:
     return f"{source.topic_id.hex()}/{source.partition}/{generation}/{offset}"
 
 
-def keep_aside(trial: Trial, catch_up: Lane, batch: Batch, source: Source, record: Record) -> None:
+def keep_aside(trial: Trial, run: Run, record: Record) -> None:
     """Write the dead letters of what a trial left out, and account for it.
 
     Args:
         trial: The trial.
-        catch_up: The lane of its catch-up.
-        batch: What it is to write.
-        source: Where the record was read.
+        run: Of its catch-up: what the record was read of.
         record: The record.
     """
+    catch_up, batch, source = run.lane, run.batch, run.source
     letters = catch_up.names.dead_letters(catch_up.node)
     for one in trial.aside:
         letter = DeadLetter(

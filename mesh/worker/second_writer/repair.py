@@ -14,12 +14,12 @@ import structlog
 
 from mesh.core.local_links import LocalLink
 from mesh.core.truncations import begin_after, generation_at, parts
-from mesh.lane.batch import Batch
 from mesh.lane.faults import Asked
 from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import EMPTY, announce, own_provenance
 from mesh.lane.messages.outgoing import hop_over
 from mesh.lane.progress import Progress
+from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.lane.truncations import accepted_truncations
 from mesh.model.control import Stop, StopReason
@@ -187,7 +187,7 @@ class Repair:
             flags = FrameFlags.REPAIR
             catch_up = catch_up_lane(again.lane, self.known, link=self.link, flags=flags)
             batch = catch_up.open(now_ms)
-            self._send(catch_up, batch, records, now_ms)
+            self._send(Run(catch_up, batch, self.source), records, now_ms)
             account(catch_up, batch, repair=True)
             self._is_last = again.is_met
             self._pending.begin(again.lanes.commits, partial(transact, self.writer, batch.rows))
@@ -201,29 +201,31 @@ class Repair:
         self._pending.end()
         self.is_over = self._is_last
 
-    def _send(self, catch_up: Lane, batch: Batch, records: Sequence[Record], now_ms: int) -> None:
+    def _send(self, run: Run, records: Sequence[Record], now_ms: int) -> None:
         """Write what was read and what was missing, in order of their positions."""
         again, truncations = self.again, self.truncations
         if again.is_met and (gone := self._gone()) is not None:
             again.lost.append(gone)
         for lost in again.lost:
             for generation, first, end in parts(truncations, lost.first, lost.next):
-                source = self._come_to(catch_up, batch, generation)
-                part = replace(lost, first=first, next=end, generation=source.generation)
-                _announce(catch_up, batch, source, part, source.generation, end)
+                run = self._come_to(run, generation)
+                reached = run.source.generation
+                part = replace(lost, first=first, next=end, generation=reached)
+                _announce(run, part, reached, end)
         again.lost.clear()
         generations = groupby(records, lambda one: generation_at(truncations, one.offset()))
         for generation, some in generations:
-            source = self._come_to(catch_up, batch, generation)
-            route_again(catch_up, source, list(some), again.lanes.poison, now_ms)
+            run = self._come_to(run, generation)
+            route_again(run.lane, run.source, list(some), again.lanes.poison, now_ms)
         if again.is_met:
             newest = max((one.generation for one in truncations), default=0)
-            self._come_to(catch_up, batch, newest)
-            self._write_end(catch_up, batch)
+            self._come_to(run, newest)
+            self._write_end(run)
 
-    def _write_end(self, catch_up: Lane, batch: Batch) -> None:
+    def _write_end(self, run: Run) -> None:
         """Write that the repair is complete up to the lane's last frame. Spec: K20."""
-        source, outbox = self.source, catch_up.outbox(self.link, self.source)
+        catch_up, source = run.lane, self.source
+        outbox = catch_up.outbox(self.link, source)
         key = (outbox, source.identity)
         last = self.again.lane.progress.sent.get(key, NONE_OFFSET)
         previous = min(self.known.sent[key], last)
@@ -238,9 +240,9 @@ class Repair:
             subjects=(),
             eras=(catch_up.learner.era,),
         )
-        hop = hop_over(catch_up, self.link, own_provenance(catch_up, source), chain)
+        hop = hop_over(catch_up, self.link, own_provenance(replace(run, source=source)), chain)
         tail = key_tail(origin, catch_up.flags)
-        batch.write(outbox, EMPTY, relay_key(hop, tail))
+        run.batch.write(outbox, EMPTY, relay_key(hop, tail))
 
     def _gone(self) -> Stop | None:
         """Return what is lost of a source that is gone for good: everything sent from it so far.
@@ -258,22 +260,18 @@ class Repair:
         reason, of = StopReason.RECREATED, source.topic_id
         return Stop("", source.at.partition, of, reason, self.first, end)
 
-    def _come_to(self, catch_up: Lane, batch: Batch, generation: int) -> Source:
-        """Announce what was lost before a generation; return the source as read in that one."""
+    def _come_to(self, run: Run, generation: int) -> Run:
+        """Announce what was lost before a generation; return the run as read in that one."""
         for one in self.truncations:
             if self.generation < one.generation <= generation:
                 source, at = replace(self.source, generation=one.generation - 1), self.source.at
                 reason, topic_id = StopReason.TRUNCATED, source.topic_id
                 before = one.generation - 1
                 lost = Stop(at.topic, at.partition, topic_id, reason, one.first, one.next, before)
-                _announce(catch_up, batch, source, lost, one.generation, one.first)
+                _announce(replace(run, source=source), lost, one.generation, one.first)
         self.generation = max(self.generation, generation)
-        return replace(self.source, generation=self.generation)
+        return replace(run, source=replace(self.source, generation=self.generation))
 
 
-def _announce(
-    catch_up: Lane, batch: Batch, source: Source, lost: Stop, generation: int, offset: int
-) -> None:
-    goes_on = position_in_chain(generation, offset)
-    provenance = own_provenance(catch_up, source)
-    announce(catch_up, batch, source, lost, provenance, goes_on, is_local=False)
+def _announce(run: Run, lost: Stop, generation: int, offset: int) -> None:
+    announce(run, lost, position_in_chain(generation, offset), is_local=False)

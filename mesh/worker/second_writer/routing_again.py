@@ -13,6 +13,7 @@ from mesh.lane.lane import Lane
 from mesh.lane.messages.poison import Poison
 from mesh.lane.progress import Progress
 from mesh.lane.sources import Source
+from mesh.lane.step import step
 from mesh.model.frames import FrameFlags
 from mesh.model.state import LossReason
 from mesh.transport.port import Record, TopicPartition
@@ -69,8 +70,9 @@ def route_again(
         PoisonError: One of them breaks the routing: nothing may be committed.
     """
     while records:
-        some = poison.portion(source, _of_one_era(lane, source, records))
-        records = records[poison.take(lane, source, some, now_ms, len(records)) :]
+        some = _of_one_era(lane, source, records)
+        output = step(lane, source, some, now_ms, records_max=len(records), poison=poison)
+        records = records[output.taken :]
 
 
 def _of_one_era(lane: Lane, source: Source, records: Sequence[Record]) -> Sequence[Record]:

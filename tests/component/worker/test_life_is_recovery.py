@@ -20,6 +20,7 @@ from mesh.lane.messages.poison import Poison
 from mesh.lane.progress import Progress
 from mesh.lane.resuming import stop_of
 from mesh.lane.sources import Source
+from mesh.lane.step import step
 from mesh.lane.target_holds import hold, hold_source, release
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import Accepted, ErasBegun, Fact, Gap, Held, PartlyTaken, Sent, SourceAt
@@ -114,7 +115,8 @@ class Trial:
         for lane in self.lanes:
             left, poison = some, Poison()
             while left:
-                left = left[poison.take(lane, log.source, left, NOW_MS, 1_000) :]
+                output = step(lane, log.source, left, NOW_MS, records_max=1_000, poison=poison)
+                left = left[output.taken :]
 
     def leave_out_or_write_again(self) -> None:
         target = self.draw.choice(TARGETS)

@@ -165,10 +165,10 @@ def test_a_frame_that_breaks_the_receiver_is_put_aside_and_its_chain_goes_on(
     """Nothing is asked for again: the frame would come as it was."""
     take = transit._take_frame
 
-    def wrong(lane, batch, source, link, record, peeked):
+    def wrong(run, link, record, peeked):
         if b"cursed" in (record.value() or b""):
             raise Surprise
-        take(lane, batch, source, link, record, peeked)
+        take(run, link, record, peeked)
 
     monkeypatch.setattr(transit, "_take_frame", wrong)
     for value in (b"1", b"cursed", b"2"):
