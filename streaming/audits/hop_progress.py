@@ -8,7 +8,7 @@ all of a way is through with the batch that tells that its first hop is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -32,7 +32,7 @@ from streaming.audits.generations import Generations
 from streaming.audits.holds import Holds
 from streaming.audits.tickets import EVERYONE, PositionKey, Sight, Standstill, Step, Ticket
 from streaming.tables.rows import SourceKey, TopicPartition
-from streaming.tables.topics import place_of
+from streaming.tables.topics import ENDPOINT, place_of
 
 
 @dataclass(slots=True)
@@ -139,9 +139,7 @@ class HopProgress:
             if not (self._settle(ticket, step, sight) or _is_left(ticket, step, sight)):
                 remaining.append(step)
                 continue
-            if ticket.node in (step.reader.node, EVERYONE):
-                held = self.holds.endpoints(step.reader.node)
-                ticket.left_out.update((one, None) for one in held if one != ticket.alone)
+            self._leave_out_held(ticket, step.reader.node)
             steps.extend(self._onward(ticket, step, known, followed, sight))
         ticket.steps, ticket.is_done = remaining, not remaining
         ticket.ahead = self._ahead(ticket, known, followed, sight)
@@ -181,20 +179,51 @@ class HopProgress:
             yield found if seen is None else replace(seen, trail=found.trail)
 
     def _settle(self, ticket: Ticket, step: Step, sight: Sight) -> bool:
+        node = step.reader.node
         if not self._has_passed(ticket, step):
             step.awaits = None  # a catch-up writes on until it has
             return False
-        if step.awaits is not None and _is_read(step.awaits, sight.read):
-            step.awaits = {}
-            return True
-        ends = sight.ends(step.reader.node)
-        if ends is None:
-            return False
-        if step.awaits is None:
-            step.awaits = sight.unread(step.reader.node, ends)
-        else:
-            sight.shorten(step.awaits, ends)
-        return not step.awaits
+        if step.awaits is None or self._unread(ticket, step, sight.read) is not None:
+            ends = sight.ends(node)
+            if ends is None:
+                return False
+            if step.awaits is None:
+                step.awaits = sight.unread(node, ends)
+            else:
+                sight.shorten(step.awaits, ends)
+            if self._unread(ticket, step, sight.read) is not None:
+                return False
+        step.awaits = {}
+        self._leave_out_held(ticket, node)
+        return True
+
+    def _leave_out_held(self, ticket: Ticket, node: str) -> None:
+        """Note that a ticket is not through to the endpoints that a node holds as it passes."""
+        if ticket.node in (node, EVERYONE):
+            ticket.left_out.update(dict.fromkeys(self._others_held(ticket, node)))
+
+    def _others_held(self, ticket: Ticket, node: str) -> Collection[str]:
+        """Return the endpoints that a node holds and a ticket is not followed for."""
+        return [one for one in self.holds.endpoints(node) if one != ticket.alone]
+
+    def _unread(
+        self, ticket: Ticket, step: Step, read: Mapping[TopicPartition, int]
+    ) -> TopicPartition | None:
+        """Return a partition of which a ticket awaits more than has been read, if there is one.
+
+        What is written to endpoints that are held is awaited only by tickets of their own: it may
+        be in a transaction that stays open for as long as they cannot be written.
+        """
+        node, awaits = step.reader.node, step.awaits or {}
+        late = [place for place, end in awaits.items() if read.get(place, 0) < end]
+        if not late:
+            return None
+        held = self._others_held(ticket, node)
+        return min((one for one in late if not self._is_endpoint(one, held)), default=None)
+
+    def _is_endpoint(self, place: TopicPartition, names: Collection[str]) -> bool:
+        topic = place_of(self.prefix, place.topic)
+        return topic.kind == ENDPOINT and topic.other.casefold() in names
 
     def _has_passed(self, ticket: Ticket, step: Step) -> bool:
         if self.positions.get(step.reader, 0) < step.target or self._held(ticket, step):
@@ -265,8 +294,7 @@ class HopProgress:
         if not self._has_passed(ticket, step):
             return f"{hop}: has not accepted all up to {step.accepted}, a gap is repaired"
         awaits = step.awaits or {}
-        late = min((one for one, end in awaits.items() if read.get(one, 0) < end), default=None)
-        if late is not None:
+        if (late := self._unread(ticket, step, read)) is not None:
             told = f"{late} up to {read.get(late, 0)} of {awaits[late]}"
             return f"what {step.reader.node} wrote to be read: {told}"
         return f"the Kafka cluster of {step.reader.node} to answer"
@@ -292,7 +320,3 @@ def _is_left(ticket: Ticket, step: Step, sight: Sight) -> bool:
 
 def _hop(step: Step) -> str:
     return f"{step.reader.node} at {step.reader.place}"
-
-
-def _is_read(awaits: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> bool:
-    return all(read.get(place, 0) >= end for place, end in awaits.items())

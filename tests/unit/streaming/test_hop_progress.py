@@ -253,6 +253,7 @@ def test_what_a_node_holds_for_a_target_has_not_passed_it(walk):
 
 
 SHORT = TopicPartition("mesh.b.ep.short", 3)
+LONG = TopicPartition("mesh.b.ep.long", 0)
 
 
 @pytest.mark.parametrize("node", ["b", "c", EVERYONE])
@@ -322,6 +323,41 @@ def test_an_endpoint_that_was_held_when_all_had_passed_is_followed_anew() -> Non
     block.tickets.append(alone)
     assert block.ticket_of(EndpointKey("b", "Short")) is alone
     assert block.ticket_of(EndpointKey("b", "s1")) is walk.ticket
+
+
+@pytest.mark.parametrize("node", ["b", "c", EVERYONE])
+def test_other_endpoints_do_not_wait_until_what_one_that_is_held_got_is_read(node: str) -> None:
+    """What its catch-up writes may be in a transaction that stays open for as long as it is held.
+
+    All endpoints of its node used to wait for that, and of the nodes behind it.
+    """
+    walk = Walk(node=node)
+    walk.position("a", INGRESS, 10)
+    walk.position("b", FIRST, 3)
+    walk.position("c", SECOND, 8)
+    walk.hold(SHORT, KEYS[FIRST], 1)
+    walk.ends["b"] = {SHORT: 9, LONG: 4}
+    walk.read = {SHORT: 5, LONG: 3}
+    assert not walk.go(3), "what the other one got is awaited"
+    assert walk.where() == "what b wrote to be read: mesh.b.ep.long/0 up to 3 of 4"
+    walk.read[LONG] = 4
+    assert walk.go()
+    assert list(walk.ticket.left_out) == ["short"] * (node != "c")
+
+
+def test_an_endpoint_whose_hold_ends_before_all_has_passed_is_followed_anew() -> None:
+    """Its node had passed ahead of another one, and what it had got was not awaited."""
+    walk = Walk(node="b")
+    walk.position("a", INGRESS, 9)
+    walk.position("b", FIRST, 3)
+    walk.hold(SHORT, KEYS[FIRST], 1)
+    walk.ends["b"] = {SHORT: 9}
+    walk.read = {SHORT: 5}
+    assert not walk.go()
+    walk.hold(SHORT, KEYS[FIRST], -1)
+    walk.position("a", INGRESS, 10)
+    assert walk.go()
+    assert list(walk.ticket.left_out) == ["short"]
 
 
 def test_a_catch_up_begins_and_ends_no_hold(walk):
