@@ -72,7 +72,7 @@ class Blocks:
                 receipt.take(row)
                 block.doubt(row.first, endpoint)
             elif row.block > self.skipped.get(place, -1):
-                self.unplaced.take_late(place, endpoint, row, now_s)
+                self.unplaced.take_late(self.prefix, place, endpoint, row, now_s)
 
     def carry(self, frames: Sequence[FrameRow], names: Names) -> None:
         """Take the frames of a batch: what is late may be in them, and has a further way then."""

@@ -71,10 +71,22 @@ def unexamined_finding(prefix: str, row: DeliveryRow | FrameRow) -> Finding:
     """Return that there was no room for records whose source nobody has named: it may be forged."""
     topic = place_of(prefix, row.place.topic)
     text = "has messages of sources that nobody had named while too many others waited for that"
-    result = "they are not examined, and nothing that was due until then is missed"
+    result = "they are not examined"
+    if isinstance(row, DeliveryRow):
+        result += ", and whether the endpoint had got what it had to by then is not proven"
     told = row_finding(FindingKind.UNPROVEN, "", row, prefix, "", anchor="unexamined")
     where = topic.link or topic.endpoint
     return replace(told, text=f"{where} {text}: {result}", ids=(), first=None, last=None)
+
+
+def late_finding(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
+    """Return that there was no room for late deliveries: they may be copies, or unrequested."""
+    text = (
+        f"{place_of(prefix, row.place.topic).endpoint} got messages of {place} after their block"
+        " had been certified for good, while too many others waited to be examined: nobody knows"
+        " whether they are copies, or were not requested"
+    )
+    return row_finding(FindingKind.UNPROVEN, text, row, prefix, str(place), anchor="late")
 
 
 def forgotten_findings(

@@ -15,6 +15,7 @@ from streaming.audits.strangers import (
     UNNAMED_S,
     StrangerKey,
     forged_finding,
+    late_finding,
     mislabelled_finding,
     never_published_finding,
 )
@@ -29,8 +30,9 @@ RETAIN_S = 10.0
 """How long a certified block is kept for late cuts and late deliveries, and these for who may ask
 for them, in seconds."""
 
-LATE_MAX = 1_000
-"""Blocks and endpoints of which late deliveries wait at most; then they are judged at once."""
+LATE_MAX = 10_000
+"""Blocks and endpoints of which late deliveries wait at most: nothing is judged while a Kafka
+cluster is not read. Others are reported as not examined."""
 
 CLASSES = {one.letter: one.value for one in MessageClass}
 """Letter of an ingress topic -> the class of what is published there."""
@@ -43,8 +45,8 @@ class UnplacedDeliveries:
     Attributes:
         parked: Those whose source nobody has named yet.
         late: Those of blocks that were certified for good.
-        mislabelled: What says another class than that of its ingress, or names a topic that is no
-            ingress, to be told.
+        mislabelled: Findings to be reported: on deliveries of another class than their ingress, of
+            a topic that is no ingress, or that were late when too many were.
         unkept: Deliveries of unnamed sources for which there was no room; taken with the batch.
     """
 
@@ -108,10 +110,26 @@ class UnplacedDeliveries:
         return taken
 
     def take_late(
-        self, place: TopicPartition, endpoint: EndpointKey, row: DeliveryRow, now_s: float
+        self,
+        prefix: str,
+        place: TopicPartition,
+        endpoint: EndpointKey,
+        row: DeliveryRow,
+        now_s: float,
     ) -> None:
-        """Take deliveries of a block that was certified for good."""
+        """Take deliveries of a block that was certified for good.
+
+        Args:
+            prefix: Start of every topic name.
+            place: The ingress partition.
+            endpoint: Where they were delivered.
+            row: The deliveries.
+            now_s: The auditor's clock, in seconds.
+        """
         key = LateKey(place, row.block, endpoint)
+        if key not in self.late and len(self.late) >= LATE_MAX:
+            self.mislabelled.append(late_finding(prefix, place, row))
+            return
         late = self.late.setdefault(key, LateDeliveries(now_s, row.first, row.last))
         late.first, late.last = min(late.first, row.first), max(late.last, row.last)
         late.receipt.take(row)
@@ -138,10 +156,7 @@ class UnplacedDeliveries:
         Args:
             now_s: All that was written before this moment has been read.
         """
-        is_full = len(self.late) > LATE_MAX
-        return {
-            key: one for key, one in self.late.items() if is_full or now_s - one.since_s >= RETAIN_S
-        }
+        return {key: one for key, one in self.late.items() if now_s - one.since_s >= RETAIN_S}
 
     def go_ahead(self, ahead_s: float) -> None:
         """Go on by a clock that is so far ahead."""

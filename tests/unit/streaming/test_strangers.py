@@ -269,3 +269,22 @@ def test_sources_that_frames_make_up_are_forgotten_and_reported_and_others_are_n
         if one.kind is FindingKind.UNPROVEN
     }
     assert told == {("chains", "a->b", 20), ("origins", "a->b", 21)}
+
+
+def test_late_deliveries_beyond_a_number_are_reported_and_none_is_judged_early(monkeypatch) -> None:
+    """Who asks for them may not have been read yet: while many waited they were unexpected."""
+    monkeypatch.setattr("streaming.audits.unplaced_deliveries.LATE_MAX", 3)
+    state, place = State.of(chain_topology()), TopicPartition("mesh.a.in.g", 0)
+    blocks = state.certifier.blocks
+    state.names.tell(place.topic, ID.hex())
+    blocks.dropped[place] = 100
+    for block in range(8):
+        first = block * 4096
+        row = delivery()._replace(block=block, first=first, last=first)
+        take_batch(state, Batch(deliveries=[row, row]), 1.0)
+    assert len(blocks.unplaced.late) == 3
+    assert not blocks.unplaced.ripe(2.0), "many are no reason to judge early"
+    assert len(blocks.unplaced.ripe(20.0)) == 3
+    findings = blocks.unplaced.take_mislabelled()
+    assert {(one.kind, one.endpoint) for one in findings} == {(FindingKind.UNPROVEN, "a/s")}
+    assert (len(findings), len({one.id for one in findings})) == (10, 1)
