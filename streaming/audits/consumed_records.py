@@ -71,10 +71,12 @@ class ConsumedRecords:
         is_news = False
         for row in rows if self.bounds else ():
             topic, place = place_of(self.prefix, row.place.topic), names.place(row.source)
-            bounds = self.bounds.get(EndpointKey(topic.node, topic.other))
+            endpoint = EndpointKey(topic.node, topic.other)
+            bounds = self.bounds.get(endpoint)
             if bounds is None or place is None or row.is_moved:
                 continue
-            if row.first < bounds.get(place, inf) and (place in bounds or self.unbounded):
+            is_bounded = place in bounds or endpoint in self.unbounded
+            if is_bounded and row.first < bounds.get(place, inf):
                 bounds[place] = row.first
                 is_news = True
         return is_news

@@ -288,3 +288,19 @@ def test_late_deliveries_beyond_a_number_are_reported_and_none_is_judged_early(m
     findings = blocks.unplaced.take_mislabelled()
     assert {(one.kind, one.endpoint) for one in findings} == {(FindingKind.UNPROVEN, "a/s")}
     assert (len(findings), len({one.id for one in findings})) == (10, 1)
+
+
+def test_what_one_endpoint_had_lost_hides_no_loss_at_another() -> None:
+    """The first that came of a new ingress passed for the first that had not been deleted."""
+    state, place = State.of(chain_topology()), TopicPartition("mesh.a.in.g", 0)
+    state.names.tell(place.topic, ID.hex())
+    endpoint, other = EndpointKey("a", "s"), EndpointKey("a", "other")
+    state.consumed.lose_all(endpoint)
+    assert not [*state.consumed.bound({place: 0})], "nothing had been published by then"
+    state.consumed.lose_all(other)
+    later = delivery()._replace(first=5, last=5)
+    assert not state.consumed.deliver([later], state.names)
+    assert state.consumed.below(endpoint, place) == 0, "what is missing before it is a loss"
+    state.consumed.lose_all(endpoint)
+    assert state.consumed.deliver([later], state.names)
+    assert state.consumed.below(endpoint, place) == 5
