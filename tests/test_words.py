@@ -120,26 +120,67 @@ def test_a_word_that_is_left_out_would_be_seen() -> None:
     assert PATTERN.findall("Made anew by the wishes of a node") == ["anew", "wishes"]
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/adr/*.md")), ids=lambda page: page.name)
+DECISIONS = sorted(ROOT.glob("docs/adr/[0-9]*.md"))
+STATUS = re.compile(r"\*\*Date\.\*\* (20\d\d-\d\d-\d\d)\. \*\*Status\.\*\* (\w+)(.*)")
+RELATION = re.compile(
+    r"(?P<verb>amends|amended by|replaces|replaced by)|ADR (?P<others>\d+(?:, \d+)*(?: and \d+)?)",
+    re.IGNORECASE,
+)
+INVERSE = {"amends": "amended by", "replaces": "replaced by"}
+SHOWN = {"replaces": "replaces a part of", "replaced by": "a part is replaced by"}
+INVERSE |= {back: verb for verb, back in INVERSE.items()}
+
+
+def status_of(page: Path) -> tuple[str, str, list[tuple[str, int]]]:
+    """Return the date of a decision, how it stands, and what it does to others or they to it."""
+    found = STATUS.search(page.read_text(encoding="utf-8"))
+    assert found, "who reads it wants to know whether it still holds"
+    related: list[tuple[str, int]] = []
+    verb = ""
+    for one in RELATION.finditer(found[3]):
+        verb = (one["verb"] or verb).lower()
+        numbers = re.findall(r"\d+", one["others"] or "")
+        related += [(verb, int(number)) for number in numbers]
+    return found[1], found[2], related
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
 def test_every_decision_has_a_date_and_a_status(page: Path) -> None:
-    """Who reads it wants to know whether it still holds."""
-    assert re.search(r"\*\*Date\.\*\* 20\d\d-\d\d-\d\d\. \*\*Status\.\*\* \w", page.read_text())
+    assert status_of(page)[1] in {"Accepted", "Proposed", "Replaced"}
 
 
 def test_decisions_that_change_one_another_say_so_at_both_ends() -> None:
     """Who reads the older one must learn that it holds no more, or not all of it."""
-    told: set[tuple[int, int]] = set()
-    for page in ROOT.glob("docs/adr/*.md"):
-        status = page.read_text(encoding="utf-8").partition("**Status.**")[2].partition("\n")[0]
-        for others in re.findall(r"ADR (\d+(?:, \d+)*(?: and \d+)?)", status):
-            told |= {(int(page.name[:4]), int(other)) for other in re.findall(r"\d+", others)}
-    assert {(one, other) for one, other in told if (other, one) not in told} == set()
+    told = {
+        (int(page.name[:4]), verb, other)
+        for page in DECISIONS
+        for verb, other in status_of(page)[2]
+    }
+    assert (55, "replaces", 48) in told
+    assert {(one, verb, other) for one, verb, other in told if verb not in INVERSE} == set()
+    assert {one for one in told if (one[2], INVERSE[one[1]], one[0]) not in told} == set()
+
+
+def test_the_index_of_decisions_is_complete() -> None:
+    """One row each, with what the page itself says: number, title, date, status, and of others."""
+    wanted = []
+    for page in DECISIONS:
+        number, title = page.read_text(encoding="utf-8").partition("\n")[0][2:].split(". ", 1)
+        date, status, related = status_of(page)
+        verbs = dict.fromkeys(verb for verb, _ in related)
+        also = [
+            f"{SHOWN.get(verb, verb)} {', '.join(str(n) for n in sorted({n for v, n in related if v == verb}))}"
+            for verb in sorted(verbs)
+        ]
+        said = "; ".join([status.lower(), *also])
+        wanted.append(f"| [{number}]({page.name}) | {title} | {date} | {said} |")
+    index = (ROOT / "docs" / "adr" / "README.md").read_text(encoding="utf-8")
+    assert [line for line in index.splitlines() if line.startswith("| [")] == wanted
 
 
 def test_decisions_have_numbers_of_their_own() -> None:
     """Two who decide something on the same day both take the next number."""
-    pages = sorted(ROOT.glob("docs/adr/*.md"))
-    numbers = [int(page.name.partition("-")[0]) for page in pages]
-    assert numbers == list(range(1, len(pages) + 1))
-    headings = [page.read_text(encoding="utf-8").partition(".")[0] for page in pages]
+    numbers = [int(page.name.partition("-")[0]) for page in DECISIONS]
+    assert numbers == list(range(1, len(DECISIONS) + 1))
+    headings = [page.read_text(encoding="utf-8").partition(".")[0] for page in DECISIONS]
     assert headings == [f"# {number}" for number in numbers]
