@@ -349,7 +349,8 @@ class Lanes:
                     rest_ms = bucket.take(len(records[0].value() or b""), now)
                     self.sources.rest(lane, source.link, now + rest_ms, now)
             else:
-                records = records[: BATCH_RECORDS - lane.open(now).records]
+                read = 0 if lane.batch is None else lane.batch.records
+                records = records[: BATCH_RECORDS - read]
             output = step(lane, source, records, now, records_max=BATCH_RECORDS, poison=self.poison)
             if output.is_paused:
                 self.sources.wait(lane, source.at, now)
