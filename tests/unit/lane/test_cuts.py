@@ -77,13 +77,14 @@ def test_an_era_begins_where_the_topology_changed_and_nowhere_else() -> None:
     cut_lane(one.lane, IN_FORCE, {}, NOW_MS)
     one.step(INGRESS, published(1))
     cut_lane(one.lane, IN_FORCE, {}, NOW_MS)
+    one.step(INGRESS, published(2))
     one.learner.topology_number = 4
     cut_lane(one.lane, IN_FORCE, {}, NOW_MS)
     [begun] = one.facts_of(ErasBegun)
-    assert [(each.first, each.era.number) for each in begun.eras] == [(1, 0), (2, 4)]
+    assert [(each.first, each.era.number) for each in begun.eras] == [(1, 0), (3, 4)]
     run = Run(one.lane, one.lane.open(NOW_MS), one.lane.sources[INGRESS])
-    assert [era.number for era in eras_of(run, 1)] == [0]
-    assert [era.number for era in eras_of(run, 2)] == [4]
+    assert [era.number for era in eras_of(run, 2)] == [0]
+    assert [era.number for era in eras_of(run, 3)] == [4]
 
 
 def test_what_came_with_an_era_of_this_domain_keeps_it() -> None:
