@@ -285,6 +285,7 @@ class ChangeDriver:
             is_up=is_up,
             change=None if beat is None else beat.change,
             unfit=made_otherwise(self.after, node, seen.identity) if is_new else (),
+            serves=beat is not None and beat.ready,
         )
 
     def _is_down(self, one: str, other: str) -> bool:

@@ -27,11 +27,13 @@ class NodeReport:
         is_up: Whether it beats.
         change: What its newest heartbeat says about changes.
         unfit: Why it cannot be the node that the target declares, in words; empty if it can.
+        serves: Whether it has its lanes, and could follow the change.
     """
 
     is_up: bool
     change: ChangeStatus | None = None
     unfit: Sequence[str] = ()
+    serves: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,11 @@ class ChangeSteps:
         if unfit := self._unfit(seen):  # it has been started since
             return Wait(unfit)
         arriving, holding = self.cut_over.arriving, self.cut_over.holding
+        if idle := [
+            one for one in arriving if seen.nodes[one].is_up and not seen.nodes[one].serves
+        ]:
+            # Behind the switch there is no way back.
+            return Wait([f"node {one} {_SERVES_NOT}" for one in idle])
         asked = [node for node in seen.nodes if node not in arriving or node in holding]
         if (wait := self._not_done(seen, asked)) is not None:
             return wait
@@ -362,6 +369,8 @@ _LEAVES_LINKED = (
 
 _IS_DOWN = "must take part and sends no heartbeats: start it"
 _MUST_START = "is new and sends no heartbeats: start it with the new topology file"
+
+_SERVES_NOT = "is new and has not taken its lanes yet: `mesh status` and its log say why"
 
 _BEGIN_AGAIN = (
     "a queue whose messages would go to other members has been made since the change began: go "

@@ -272,3 +272,14 @@ def test_nothing_is_switched_where_a_queue_came_that_more_nodes_must_hold_for() 
     assert "--abort" in told
     steps.cut_over = replace(steps.cut_over, holding=["a"])
     assert stage_written(steps, answers) is Stage.SWITCH
+
+
+def test_nothing_is_switched_before_a_new_node_has_its_lanes() -> None:
+    """Behind the switch there would be no way back."""
+    steps, answers = way(is_written=True), Answers()
+    steps.cut_over = replace(CUT, drain_waves=[])
+    answers.say(Stage.HOLD, *NODES)
+    answers.nodes["n"] = replace(answers.nodes["n"], serves=False)
+    assert waits_for(steps.next(answers.seen)).startswith("node n is new and has not taken")
+    answers.nodes["n"] = replace(answers.nodes["n"], serves=True)
+    assert stage_written(steps, answers) is Stage.SWITCH
