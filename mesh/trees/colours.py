@@ -28,6 +28,11 @@ def need_colour(node: Node) -> None:
             recolour(node, scope, ColourReason.FIRST)
 
 
+def forget_realm_colour(node: Node) -> None:
+    """The node is no longer in the part of the realm that was called so."""
+    node.realm_colour = None
+
+
 def recolour_after_loss(node: Node, *, was_remote: bool) -> None:
     """Choose another colour because a link is down."""
     recolour(node, Extent.CLOUD, ColourReason.LINK_LOST)

@@ -6,6 +6,7 @@ Neighbours are not told: they may still route to here. Spec: tree_layer 5.15 (H2
 from __future__ import annotations
 
 from mesh.model.trees import Address, Extent, TreeId
+from mesh.trees.edges import drop_edge
 from mesh.trees.node import Node
 from mesh.trees.routes import RoleRoutes
 
@@ -17,8 +18,8 @@ def evict(node: Node, id_: TreeId) -> bool:
         return False
     for role in tree.roles.values():
         _remember(node, id_, role)
-    for link in tree.edges:
-        node.links[link].trees.pop(id_, None)
+    for link in list(tree.edges):
+        drop_edge(node, tree, link)
     del node.trees[id_]
     return True
 

@@ -73,9 +73,15 @@ def heed_holder(
         give_way(node, address, iid, extent)
 
 
+def take_beaten(node: Node) -> list[LocalRole]:
+    """Return what gave way here to one that is known less far than it was; it is returned once."""
+    beaten, node.beaten = node.beaten, []
+    return beaten
+
+
 def drop_local(node: Node, one: LocalRole, why: RoleLoss | None) -> None:
     """Stop hosting an instance; tell its application unless it asked for it."""
-    node.drop(one)
+    node.hosts.drop(one)
     for scope in (Extent.CLOUD, Extent.REALM):
         remove_instance(node, one.address, scope, one.iid, one.seq)
     if why is not None:

@@ -9,8 +9,9 @@ from mesh.model.tree_apps import ColourReason, Unpartitioned
 from mesh.model.tree_frames import ColourSpread, Heal, HealNotice, Hello
 from mesh.model.trees import Colour, Extent
 from mesh.trees.colours import SCOPES, adopt, colour_of
+from mesh.trees.joining import forget_questions
 from mesh.trees.node import Node
-from mesh.trees.publishing import publish_exclusives, tell_again
+from mesh.trees.publishing import keep_told, publish_exclusives, tell_again
 
 
 def meet(node: Node, link: str, hello: Hello) -> None:
@@ -100,7 +101,7 @@ def _take(node: Node, heal: Heal, towards: str) -> None:
         heal.id, heal.scope, heal.near, heal.far, heal.colour, heal.near_colour, heal.far_colour
     )
     node.tell(told)
-    node.floods.append((node.now_ms, heal.scope, heal))
+    keep_told(node, heal.scope, heal)
     for link in node.ways(heal.scope, but=towards):
         node.transmit(link, heal)
     publish_exclusives(node)
@@ -112,7 +113,7 @@ def _remember(node: Node, heal: Heal, towards: str) -> None:
     if len(node.heals) <= node.settings.heals_max:
         return
     node.heals.clear()
-    node.asked_trees.clear()  # what is copied is measured by the former count
+    forget_questions(node)  # what is copied is measured by the former count
     for tree in node.trees.values():
         for role in tree.roles.values():
             role.heals = 0

@@ -34,6 +34,11 @@ def ask_for_trees(node: Node, link: str) -> None:
         node.transmit(link, GetTrees(id_))
 
 
+def forget_questions(node: Node) -> None:
+    """Take no answer to what was asked until now."""
+    node.asked_trees.clear()
+
+
 def read_question(node: Node, link: str, said: GetTrees) -> None:
     """Tell a neighbour what is known here, if that may leave the realm."""
     roles: list[KnownRole] = []
@@ -74,7 +79,9 @@ def _known(node: Node, link: str) -> list[KnownRole]:
     addresses = {
         Address(id_, name): None for id_, tree in node.trees.items() for name in tree.roles
     }
-    addresses |= {Address(id_, name): None for id_, roles in node.hosted.items() for name in roles}
+    addresses |= {
+        Address(id_, name): None for id_, roles in node.hosts.by_tree.items() for name in roles
+    }
     found = [_known_role(node, link, one) for one in addresses if not is_reserved(node, one.tree)]
     return [one for one in found if one is not None and _bytes(one) <= FRAME_BYTES]
 

@@ -202,7 +202,7 @@ class TreeNode:
                 due.append(end.ping_ms)
         if closed := node.sessions.closed:
             due.append(next(iter(closed.values())).closed_ms + node.settings.reopen_ms)
-        if node.sessions.open or node.held:
+        if node.sessions.open or node.watching.held:
             due.append(node.swept_ms + node.settings.sweep_ms)
         return min(due, default=None)
 
@@ -228,8 +228,8 @@ class TreeNode:
         Left out is what every node hosts by itself.
         """
         node = self._node
-        for tree_id in dict.fromkeys((*reversed(node.trees), *node.hosted)):
-            tree, hosted = node.trees.get(tree_id), node.hosted.get(tree_id, {})
+        for tree_id in dict.fromkeys((*reversed(node.trees), *node.hosts.by_tree)):
+            tree, hosted = node.trees.get(tree_id), node.hosts.by_tree.get(tree_id, {})
             known = {} if tree is None else tree.roles
             for name in dict.fromkeys((*known, *hosted)):
                 holders = hosted.get(name, {}).values()
@@ -282,16 +282,11 @@ class TreeNode:
         """Return how much the node keeps, and what is under way."""
         node = self._node
         return Size(
-            roles=sum(
-                one.app != MESH_APP
-                for roles in node.hosted.values()
-                for instances in roles.values()
-                for one in instances.values()
-            ),
+            roles=sum(one.app != MESH_APP for one in node.hosts),
             trees=len(node.trees),
             sessions=len(node.sessions.open),
             recoveries=len(node.joins),
-            held=len(node.held),
+            held=len(node.watching.held),
         )
 
     @property
@@ -318,9 +313,9 @@ def _act(node: Node, input_: Input) -> None:
         case RealmChanged():
             change_realm(node, input_.realm)
         case PortOpened():
-            node.ports.setdefault(input_.app, {})[input_.protocol] = None
+            node.hosts.open_port(input_.app, input_.protocol)
         case PortClosed():
-            node.ports.get(input_.app, {}).pop(input_.protocol, None)
+            node.hosts.close_port(input_.app, input_.protocol)
         case RolesAdded():
             add_roles(node, input_)
         case RolesRemoved():
@@ -406,11 +401,11 @@ def _close(node: Node, link: str) -> None:
 
 
 def _lose_app(node: Node, app: str) -> None:
-    if held := node.held_by.get(app):
+    if held := node.hosts.by_app.get(app):
         remove_roles(node, RolesRemoved(app, list(dict.fromkeys(address for address, _ in held))))
     lose_application(node, app)
     lose_watcher(node, app)
-    node.ports.pop(app, None)
+    node.hosts.close_ports(app)
 
 
 def _tick(node: Node) -> None:

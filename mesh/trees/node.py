@@ -6,12 +6,13 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mesh.model.tree_apps import Delivered, SnoopWanted, TreeBuilt
+from mesh.model.tree_apps import Delivered, TreeBuilt
 from mesh.model.tree_frames import Body, Frame, Heal, Publish
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
 from mesh.trees.clocks import Clock
+from mesh.trees.hosts import Hosts
 from mesh.trees.outputs import Output, Transmit
-from mesh.trees.records import Held, Join, LocalRole, Recovery, Session
+from mesh.trees.records import Join, LocalRole, Recovery, Session, Watching
 from mesh.trees.routes import LastHeard, Tree
 from mesh.trees.sessions import Sessions
 from mesh.trees.settings import Settings
@@ -30,8 +31,6 @@ GIVEN_MAX = 20_000
 
 FLOODS_MAX = 10_000
 """How many publishes and heals are remembered for links that come up."""
-
-NOBODY: Mapping[InstanceId, LocalRole] = {}
 
 
 @dataclass(slots=True)
@@ -86,9 +85,7 @@ class Node:
         realm: Its locality group, "" for none.
         trees: Least recently used first.
         under_way: How many messages and recoveries are open on each tree, which is kept for them.
-        hosted: Tree -> role -> instances here; eviction leaves them.
-        held_by: Application -> its instances, and where.
-        ports: Application -> protocols that it listens to.
+        hosts: Instances here, and who listens.
         remembered: Last routes of forgotten trees. H2.
         far_hop_ms: What the slowest hop of the mesh takes, as echoes of recoveries tell.
         seen: Ids of floods and messages that came already, oldest first.
@@ -102,9 +99,7 @@ class Node:
         questions: What was delivered to the node itself, which answers within the same step.
         asked_trees: Neighbours that were asked what they know, by which id, and the heals then.
         has_copied: One of them has told.
-        watchers: Applications that watch what passes.
-        held: What waits for their word, by token.
-        held_bytes: Bytes of applications in it, and in replies that wait behind one that is held.
+        watching: Who watches what passes, and what waits for their word.
         heals: Those that it was told of, in order, and the link towards each.
     """
 
@@ -122,8 +117,7 @@ class Node:
     links: dict[str, Link] = field(default_factory=dict)
     trees: OrderedDict[TreeId, Tree] = field(default_factory=OrderedDict)
     under_way: dict[TreeId, int] = field(default_factory=dict)
-    hosted: dict[TreeId, dict[str, dict[InstanceId, LocalRole]]] = field(default_factory=dict)
-    held_by: dict[str, dict[tuple[Address, InstanceId], None]] = field(default_factory=dict)
+    hosts: Hosts = field(default_factory=Hosts)
     remembered: OrderedDict[tuple[TreeId, str, Extent, InstanceId], LastHeard] = field(
         default_factory=OrderedDict
     )
@@ -138,14 +132,11 @@ class Node:
     questions: deque[Delivered] = field(default_factory=deque)
     asked_trees: dict[str, tuple[MessageId, int]] = field(default_factory=dict)
     has_copied: bool = False
-    watchers: dict[tuple[str, TreeId | None, str], SnoopWanted] = field(default_factory=dict)
-    held: dict[MessageId, Held] = field(default_factory=dict)
-    held_bytes: int = 0
+    watching: Watching = field(default_factory=Watching)
     recoveries: dict[MessageId, Recovery] = field(default_factory=dict)
     joins: dict[tuple[Address, Extent], Join] = field(default_factory=dict)
     heals: list[tuple[Heal, str]] = field(default_factory=list)
     far_hop_ms: float = 0.0
-    ports: dict[str, dict[str, None]] = field(default_factory=dict)
     swept_ms: int = 0
     outputs: list[Output] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -204,26 +195,7 @@ class Node:
 
     def instances(self, address: Address) -> Mapping[InstanceId, LocalRole]:
         """Return the instances of a role that are hosted here."""
-        roles = self.hosted.get(address.tree)
-        return NOBODY if roles is None else roles.get(address.role, NOBODY)
-
-    def keep(self, one: LocalRole) -> None:
-        """Host an instance."""
-        roles = self.hosted.setdefault(one.address.tree, {})
-        roles.setdefault(one.address.role, {})[one.iid] = one
-        self.held_by.setdefault(one.app, {})[one.address, one.iid] = None
-
-    def drop(self, one: LocalRole) -> None:
-        """Stop hosting an instance."""
-        roles = self.hosted[one.address.tree]
-        del roles[one.address.role][one.iid]
-        if not roles[one.address.role]:
-            del roles[one.address.role]
-        if not roles:
-            del self.hosted[one.address.tree]
-        del self.held_by[one.app][one.address, one.iid]
-        if not self.held_by[one.app]:
-            del self.held_by[one.app]
+        return self.hosts.instances(address)
 
     def begin_on(self, tree: TreeId) -> None:
         """Count a message or a recovery that is open on a tree."""

@@ -22,7 +22,7 @@ from mesh.model.tree_apps import (
 from mesh.model.tree_frames import Bulk, Heal, Publish
 from mesh.model.trees import Address, Extent, InstanceId, MessageId, clock_of, name_fault
 from mesh.trees.colours import need_colour
-from mesh.trees.exclusives import drop_local, give_way, heed_holder, is_beaten
+from mesh.trees.exclusives import drop_local, give_way, heed_holder, is_beaten, take_beaten
 from mesh.trees.holders import holder
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
@@ -106,7 +106,7 @@ def host(node: Node, one: LocalRole) -> None:
         _, role = role_routes(node, one.address)
         for scope in (Extent.CLOUD, Extent.REALM):
             role.map(scope).is_certified |= one.extent.covers(scope)
-    node.keep(one)
+    node.hosts.keep(one)
 
 
 def publish(node: Node, one: LocalRole, parcel: Parcel) -> None:
@@ -126,10 +126,9 @@ def unpublish(node: Node, one: LocalRole, parcel: Parcel) -> None:
 def unpublish_beaten(node: Node) -> None:
     """Tell of what gave way here where nobody hears of whom it gave way to."""
     parcel = Parcel()
-    for one in node.beaten:
+    for one in take_beaten(node):
         one.seq += 1
         _flood(node, _told(node, one, is_published=False), None, one.extent, parcel)
-    node.beaten.clear()
     parcel.send(node)
 
 
@@ -155,12 +154,20 @@ def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
 def publish_exclusives(node: Node) -> None:
     """Announce again who holds what alone: two parts may both have a holder. H15."""
     parcel = Parcel()
-    for roles in node.hosted.values():
-        for instances in roles.values():
-            for one in instances.values():
-                if one.is_exclusive:
-                    publish(node, one, parcel)
+    for one in node.hosts:
+        if one.is_exclusive:
+            publish(node, one, parcel)
     parcel.send(node)
+
+
+def keep_told(node: Node, reach: Extent, told: Publish | Heal) -> None:
+    """Keep what everybody is told, or the realm, for links that come up. Spec: tree_layer 5.2."""
+    node.floods.append((node.now_ms, reach, told))
+
+
+def forget_told(node: Node) -> None:
+    """Tell none of it again: it is none of another realm's business."""
+    node.floods.clear()
 
 
 def tell_again(node: Node, link: str) -> None:
@@ -280,7 +287,7 @@ def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parce
     """
     if extent is Extent.NODE:
         return
-    node.floods.append((node.now_ms, extent, told))
+    keep_told(node, extent, told)
     address = Address(told.tree, told.role)
     ways = node.ways(extent, but=came_by)
     links, spew = flooding(node).publish_onward(node, address, told.iid, ways, told.spew)

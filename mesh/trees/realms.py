@@ -6,10 +6,11 @@ then on; who lives there is told by the meeting of two colours. Spec: tree_layer
 
 from __future__ import annotations
 
-from mesh.trees.colours import need_colour
+from mesh.trees.colours import forget_realm_colour, need_colour
 from mesh.trees.links import close_link, open_link
 from mesh.trees.losing import link_lost
 from mesh.trees.node import Node
+from mesh.trees.publishing import forget_told
 from mesh.trees.utility import host_own, leave_own
 
 
@@ -22,8 +23,9 @@ def change_realm(node: Node, realm: str) -> None:
         if close_link(node, end.peer):
             link_lost(node, end)
     leave_own(node)
-    node.floods.clear()  # what was told within the former realm is none of the next one's business
-    node.realm, node.realm_colour = realm, None
+    forget_told(node)
+    node.realm = realm
+    forget_realm_colour(node)
     host_own(node)
     if node.colour is not None:
         need_colour(node)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mesh.model.tree_apps import SnoopWanted
 from mesh.model.tree_frames import Cause, Options, Reply
-from mesh.model.trees import NO_INSTANCE, NO_MESSAGE, Address, Extent, InstanceId, MessageId
+from mesh.model.trees import NO_INSTANCE, NO_MESSAGE, Address, Extent, InstanceId, MessageId, TreeId
 
 Source = str | InstanceId
 """Who owes a reply: a link, an instance that is hosted here, or `RECOVERY`."""
@@ -136,6 +136,21 @@ class Held:
         if self.said is None:
             return len(self.session.payload) + len(self.session.header)
         return size_of(self.said)
+
+
+@dataclass(slots=True)
+class Watching:
+    """Who watches what passes a node, and what waits for their word.
+
+    Attributes:
+        watchers: Application, tree and protocol -> what it wants.
+        held: What waits, by token.
+        held_bytes: Bytes of applications in it, and in replies that wait behind one that is held.
+    """
+
+    watchers: dict[tuple[str, TreeId | None, str], SnoopWanted] = field(default_factory=dict)
+    held: dict[MessageId, Held] = field(default_factory=dict)
+    held_bytes: int = 0
 
 
 def size_of(said: Reply) -> int:

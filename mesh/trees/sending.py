@@ -194,7 +194,9 @@ def _give(node: Node, delivered: Delivered) -> None:
 
 
 def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:
-    return protocol in ("", one.protocol, PROBE) and one.protocol in node.ports.get(one.app, ())
+    return protocol in ("", one.protocol, PROBE) and one.protocol in node.hosts.ports.get(
+        one.app, ()
+    )
 
 
 def _break_off(node: Node, session: Session) -> None:

@@ -39,30 +39,32 @@ def watch(node: Node, wanted: SnoopWanted) -> list[Held]:
         node.tell(Refused(wanted.app, "snoop", "RESERVED", text))
         return []
     key = _key(wanted)
-    others = sum(app == wanted.app for app, _, _ in node.watchers)
-    if key not in node.watchers and others >= WATCHES_MAX:
+    others = sum(app == wanted.app for app, _, _ in node.watching.watchers)
+    if key not in node.watching.watchers and others >= WATCHES_MAX:
         text = f"an application has {WATCHES_MAX} watches at most: end one, or watch a whole tree"
         node.tell(Refused(wanted.app, "snoop", "TOO_MANY_WATCHES", text))
         return []
-    before = node.watchers.get(key)
-    node.watchers[key] = wanted
+    before = node.watching.watchers.get(key)
+    node.watching.watchers[key] = wanted
     return [] if wanted.holds else _release(node, before)
 
 
 def unwatch(node: Node, ended: SnoopEnded) -> list[Held]:
     """Show an application nothing more; return what no longer waits, in order."""
-    return _release(node, node.watchers.pop(_key(ended), None))
+    return _release(node, node.watching.watchers.pop(_key(ended), None))
 
 
 def stop_watching(node: Node, app: str) -> list[Held]:
     """An application is gone; return what no longer waits for it, in order."""
-    ended = [node.watchers.pop(key) for key in list(node.watchers) if key[0] == app]
+    ended = [
+        node.watching.watchers.pop(key) for key in list(node.watching.watchers) if key[0] == app
+    ]
     return _release(node, *ended)
 
 
 def let_go(node: Node, session: Session) -> tuple[Source, Reply] | None:
     """Return the reply of a session that waits, and who gave it; it waits no longer."""
-    for token, held in node.held.items():
+    for token, held in node.watching.held.items():
         if held.session is session and held.said is not None:
             _take(node, token)
             return held.source, held.said
@@ -76,14 +78,14 @@ def has_room_behind(node: Node, session: Session, said: Reply) -> bool:
 
 def wait_behind(node: Node, session: Session, source: Source, said: Reply) -> None:
     """Let a reply wait behind the one of its session that is held."""
-    node.held_bytes += size_of(said)
+    node.watching.held_bytes += size_of(said)
     session.behind.append((source, said))
 
 
 def next_behind(node: Node, session: Session) -> tuple[Source, Reply]:
     """Return the first reply that waited so; it waits no longer."""
     source, said = session.behind.popleft()
-    node.held_bytes -= size_of(said)
+    node.watching.held_bytes -= size_of(said)
     return source, said
 
 
@@ -95,7 +97,7 @@ def forget_behind(node: Node, session: Session) -> None:
 
 def expect_more(node: Node, session: Session, source: Source) -> None:
     """A branch has more to say: what waits here of it is not the last any more. H9."""
-    for held in node.held.values():
+    for held in node.watching.held.values():
         if held.session is session and held.source == source and held.said is not None:
             held.said = replace(held.said, is_last=False)
     for at, (whose, said) in enumerate(session.behind):
@@ -111,7 +113,9 @@ def show_message(node: Node, session: Session) -> bool:
 
 def waits(node: Node, session: Session) -> bool:
     """Return whether a message waits for somebody who watches."""
-    return any(held.session is session and held.said is None for held in node.held.values())
+    return any(
+        held.session is session and held.said is None for held in node.watching.held.values()
+    )
 
 
 def show_reply(node: Node, session: Session, source: Source, said: Reply) -> bool:
@@ -131,22 +135,22 @@ def show(node: Node, held: Held) -> bool:
     """Go on along those who watch; return whether one of them keeps it."""
     while held.watching:
         one = held.watching.pop(0)
-        if node.watchers.get(_key(one)) != one:
+        if node.watching.watchers.get(_key(one)) != one:
             continue  # it has ended since this came
-        holds = one.holds and len(node.held) < HELD_MAX and _has_room(node, held.size)
+        holds = one.holds and len(node.watching.held) < HELD_MAX and _has_room(node, held.size)
         token = node.ids.fresh() if holds else NO_MESSAGE
         held.wanted = one
         node.tell(_shown(node, held, one.app, token))
         if holds:
-            node.held[token] = held
-            node.held_bytes += held.size
+            node.watching.held[token] = held
+            node.watching.held_bytes += held.size
             return True
     return False
 
 
 def word(node: Node, said: Resumed) -> Held | None:
     """Take an application's word; return what it is about, None if nothing waits for it."""
-    held = node.held.get(said.token)
+    held = node.watching.held.get(said.token)
     if held is None or held.wanted is None or held.wanted.app != said.app:
         text = "nothing waits for this application's word under this token"
         node.tell(Refused(said.app, f"{said.token:032x}", "UNKNOWN_TOKEN", text))
@@ -170,7 +174,7 @@ def word(node: Node, said: Resumed) -> Held | None:
 def expire_held(node: Node) -> list[Held]:
     """Forget what waits for a session that has ended; return what has waited for too long."""
     old = []
-    for token, held in list(node.held.items()):
+    for token, held in list(node.watching.held.items()):
         is_old = node.now_ms - held.began_ms >= node.settings.record_ms
         if held.session.is_closed or is_old:
             _take(node, token)
@@ -181,22 +185,22 @@ def expire_held(node: Node) -> list[Held]:
 
 
 def _has_room(node: Node, size: int) -> bool:
-    return node.held_bytes + size <= HELD_BYTES_MAX
+    return node.watching.held_bytes + size <= HELD_BYTES_MAX
 
 
 def _take(node: Node, token: MessageId) -> Held:
-    held = node.held.pop(token)
-    node.held_bytes -= held.size
+    held = node.watching.held.pop(token)
+    node.watching.held_bytes -= held.size
     return held
 
 
 def _watching(node: Node, session: Session) -> list[SnoopWanted]:
     """Return who is shown this, each application once: by a watch that holds, if it has one."""
     is_own = session.protocol.startswith(OWN) or session.address.tree in SILENT
-    if not node.watchers or is_own:
+    if not node.watching.watchers or is_own:
         return []
     found: dict[str, SnoopWanted] = {}
-    for one in node.watchers.values():
+    for one in node.watching.watchers.values():
         is_meant = one.tree in (None, session.address.tree)
         if is_meant and one.protocol in ("", session.protocol):
             known = found.get(one.app)
@@ -209,7 +213,7 @@ def _key(one: SnoopWanted | SnoopEnded) -> tuple[str, TreeId | None, str]:
 
 
 def _release(node: Node, *ended: SnoopWanted | None) -> list[Held]:
-    tokens = [token for token, held in node.held.items() if held.wanted in ended]
+    tokens = [token for token, held in node.watching.held.items() if held.wanted in ended]
     released = [_take(node, token) for token in tokens]
     return [held for held in released if not held.session.is_closed]
 

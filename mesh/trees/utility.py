@@ -23,20 +23,20 @@ from mesh.trees.records import LocalRole
 
 def host_own(node: Node) -> None:
     """Take the node's place on the utility trees."""
-    node.ports[MESH_APP] = {"": None}
+    node.hosts.open_port(MESH_APP, "")
     extent = Extent.REALM if node.realm else Extent.CLOUD
     places = [(NODES, Extent.CLOUD), (Address(tree_of_node(node.uuid), NODES.role), extent)]
     if node.realm:
         places.append((Address(REALMS, node.realm), Extent.CLOUD))
     for address, reach in places:
         one = LocalRole(MESH_APP, address, node.ids.instance(node.clock.value), False, reach, "")
-        node.keep(one)
+        node.hosts.keep(one)
 
 
 def leave_own(node: Node) -> None:
     """Give up the node's place on the utility trees, without a word as it was taken."""
-    for address, iid in list(node.held_by[MESH_APP]):
-        node.drop(node.instances(address)[iid])
+    for address, iid in list(node.hosts.by_app[MESH_APP]):
+        node.hosts.drop(node.instances(address)[iid])
 
 
 def is_reserved(node: Node, tree: TreeId) -> bool:
@@ -68,4 +68,4 @@ def _place(node: Node, asked: bytes) -> tuple[str, ...] | None:
         return None
     known = node.trees.get(tree)
     edges = tuple(sorted(known.edges)) if known is not None else ()
-    return edges if edges or node.hosted.get(tree) else None
+    return edges if edges or node.hosts.by_tree.get(tree) else None

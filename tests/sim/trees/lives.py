@@ -309,14 +309,14 @@ class Lives:
     def _check_node(self, name: str, node: Applications) -> None:
         inside = node.node._node
         left = (
-            inside.sessions.open, inside.recoveries, inside.joins, inside.sessions.calls, inside.held,
+            inside.sessions.open, inside.recoveries, inside.joins, inside.sessions.calls, inside.watching.held,
             len(node._polite), node._early,
         )  # fmt: skip
-        if any(left) or inside.held_bytes:
+        if any(left) or inside.watching.held_bytes:
             raise RuleBrokenError(f"I3: seed {self.seed}: {name} still has {left}")
         stands = {one.key: one.request for one in self.topics[name] if isinstance(one, RoleSaid)}
         for app in APPS:
-            hosted = dict(inside.held_by.get(app, {}).keys())
+            hosted = dict(inside.hosts.by_app.get(app, {}).keys())
             requests = [request for key, request in stands.items() if request and key.app == app]
             wanted = {request.address for request in requests}
             for request in requests:

@@ -41,7 +41,7 @@ def hosted(world: World, iid: InstanceId) -> bool:
     return any(
         iid in instances
         for name in world.nodes
-        for roles in inside(world, name).hosted.values()
+        for roles in inside(world, name).hosts.by_tree.values()
         for instances in roles.values()
     )
 
@@ -89,8 +89,8 @@ def check_rest(world: World) -> None:
             "under way": node.under_way,
             "concern": node.sessions.concern,
             "calls": node.sessions.calls,
-            "held": node.held,
-            "bytes held": node.held_bytes,
+            "held": node.watching.held,
+            "bytes held": node.watching.held_bytes,
             "bytes of sessions": node.sessions.bytes_kept,
         }
         if any(left.values()):
@@ -188,7 +188,7 @@ def _check_holders(world: World) -> None:
             holders = Counter(
                 one.address
                 for name in part
-                for roles in inside(world, name).hosted.values()
+                for roles in inside(world, name).hosts.by_tree.values()
                 for instances in roles.values()
                 for one in instances.values()
                 if one.is_exclusive and one.extent.covers(reach)

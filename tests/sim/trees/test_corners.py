@@ -197,11 +197,11 @@ def test_replies_behind_one_that_is_held_go_with_their_session() -> None:
     mesh.run(for_ms=1_000)
     node = inside(mesh, "a")
     [session] = node.sessions.open.values()
-    assert (len(node.held), len(session.behind)) == (1, 1)
+    assert (len(node.watching.held), len(session.behind)) == (1, 1)
     mesh.step("a", AppGone(APP))
     mesh.run()
     check_quiet(mesh)
-    assert (node.held, node.held_bytes) == ({}, 0)
+    assert (node.watching.held, node.watching.held_bytes) == ({}, 0)
 
 
 def test_a_peer_that_answers_no_ping_costs_no_memory() -> None:

@@ -19,14 +19,14 @@ def test_18_19_one_instance_tries_on() -> None:
     assert len(ask(mesh, "a", one_instance=True).reached) == 1
     role = inside(mesh, "a").trees[address("t", "r").tree].roles["r"]
     node_b = inside(mesh, "b")
-    node_b.hosted.clear()  # the table of a is stale from here on
+    node_b.hosts.by_tree.clear()  # the table of a is stale from here on
     call = mesh.send("a", "r", one_instance=True)
     mesh.run()
     assert call.reached in (["c"], ["d"])
     assert sum(last for _, last in kinds(call)) == 1
     for node in "cd":
-        inside(mesh, node).hosted.clear()
-    inside(mesh, "f").hosted[address("t", "r").tree] = {}
+        inside(mesh, node).hosts.by_tree.clear()
+    inside(mesh, "f").hosts.by_tree[address("t", "r").tree] = {}
     mesh.role("f", "q")
     assert role.everywhere.routes
     call = mesh.send("a", "r", one_instance=True)
@@ -49,7 +49,7 @@ def test_one_instance_tries_on_though_not_everybody_could_be_asked(roles: str) -
         is_answer = isinstance(frame.body, RecoveryAnswer)
         if is_answer and node != "z" and not stale:
             stale.append(node)  # it has answered, is asked first, and has none any more
-            inside(mesh, node).hosted.clear()
+            inside(mesh, node).hosts.by_tree.clear()
         is_silent = is_answer or isinstance(frame.body, RecoveryDone)
         is_lost = node == "z" and is_silent
         return [Frame(frame.session, frame.number, Reopen(MessageId(1)))] if is_lost else [frame]

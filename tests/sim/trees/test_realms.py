@@ -227,7 +227,7 @@ def test_a_copy_from_inside_counts_while_a_reply_to_the_other_one_is_held() -> N
     assert (session.is_held, call.reached) == (True, ["d"])
     mesh.run(for_ms=300)
     assert call.reached == ["b", "d"]
-    while inside(mesh, "b").held:
+    while inside(mesh, "b").watching.held:
         go_on(mesh)
     mesh.run()
     check_quiet(mesh)
@@ -241,7 +241,7 @@ def test_a_copy_from_inside_waits_with_the_other_one() -> None:
     call = mesh.send("a", "r")
     mesh.run(for_ms=400)
     assert call.reached == []
-    while inside(mesh, "b").held:
+    while inside(mesh, "b").watching.held:
         go_on(mesh)
         mesh.run(for_ms=100)
     mesh.run()
@@ -251,7 +251,7 @@ def test_a_copy_from_inside_waits_with_the_other_one() -> None:
 
 def go_on(mesh: World) -> None:
     """Let go on what waits at b for longest."""
-    mesh.step("b", Resumed("spy", next(iter(inside(mesh, "b").held))))
+    mesh.step("b", Resumed("spy", next(iter(inside(mesh, "b").watching.held))))
 
 
 def test_a_copy_from_inside_goes_no_further_than_its_realm() -> None:

@@ -167,15 +167,15 @@ def test_22_23_not_found_only_if_every_branch_says_so() -> None:
     """Spec: tree_layer 11 (22, 23). PAT-5."""
     mesh = world((("a", "b"), ("a", "c")), roles="bc")
     ask(mesh, "a"), ask(mesh, "a")
-    inside(mesh, "b").hosted.clear()
+    inside(mesh, "b").hosts.by_tree.clear()
     one = mesh.send("a", "r")
     mesh.run()
     assert [kind for kind, _ in kinds(one)][:1] == ["data"]
     assert "not_found" not in [kind for kind, _ in kinds(one)]
     mesh = world((("a", "b"), ("a", "c")), roles="bc")
     ask(mesh, "a"), ask(mesh, "a")
-    inside(mesh, "b").hosted.clear()
-    inside(mesh, "c").hosted.clear()
+    inside(mesh, "b").hosts.by_tree.clear()
+    inside(mesh, "c").hosts.by_tree.clear()
     none = mesh.send("a", "r")
     mesh.run()
     assert kinds(none) == [("not_found", True)]

@@ -73,7 +73,7 @@ def test_47_a_held_message_goes_on_with_another_payload() -> None:
     mesh.run()
     assert (kinds(call), call.items) == ([("data", True)], [b"said"])
     check_quiet(mesh)
-    assert not inside(mesh, "b").held
+    assert not inside(mesh, "b").watching.held
 
 
 def test_48_what_is_consumed_still_ends_with_one_last_reply() -> None:
@@ -164,7 +164,7 @@ def test_a_link_lost_behind_a_held_reply_is_a_null_behind_it() -> None:
     say(mesh, "b", shown(mesh)[1])
     mesh.run()
     assert kinds(call) == [("data", False), ("null", True)]
-    assert not inside(mesh, "b").held
+    assert not inside(mesh, "b").watching.held
 
 
 def test_who_only_watches_holds_nothing_up() -> None:
@@ -199,7 +199,7 @@ def test_what_waits_for_too_long_is_taken_out() -> None:
     call = mesh.send("a", "r")
     mesh.run()
     assert sum(one.is_last for one in call.answers) == 1
-    assert not inside(mesh, "b").held
+    assert not inside(mesh, "b").watching.held
     assert codes(say(mesh, "b", shown(mesh)[0])) == ["UNKNOWN_TOKEN"]
 
 
@@ -242,13 +242,13 @@ def test_a_one_way_message_that_is_held_for_too_long_is_answered_by_nobody(
     call = mesh.send("a", "r", payload="x" * size, one_way=True)
     mesh.run()
     assert (call.reached, call.answers) == ([], [])
-    assert not inside(mesh, node).held
+    assert not inside(mesh, node).watching.held
     assert not any(inside(mesh, one).counts["replies to nothing"] for one in "abc")
 
 
 def held_at(mesh: World, node: str) -> int:
     """Return how much waits for a word at a node."""
-    return len(inside(mesh, node).held)
+    return len(inside(mesh, node).watching.held)
 
 
 def test_who_has_ended_meanwhile_is_not_waited_for() -> None:
@@ -296,7 +296,7 @@ def test_an_application_has_so_many_watches_and_no_more() -> None:
         snoop(mesh, "b", protocol=f"p{number}")
     one_more = SnoopWanted("spy", TREE, "one more")
     assert codes(mesh.step("b", one_more)) == ["TOO_MANY_WATCHES"]
-    assert len(inside(mesh, "b").watchers) == WATCHES_MAX
+    assert len(inside(mesh, "b").watching.watchers) == WATCHES_MAX
     assert codes(mesh.step("b", SnoopWanted("spy", TREE, "p1"))) == []
 
 
@@ -345,7 +345,7 @@ def test_so_many_bytes_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None
     mesh.run(for_ms=500)
     assert [call.reached for call in calls] == [[], [], ["c"]]
     assert [bool(one.token) for one in shown(mesh)] == [True, True, False, True]
-    assert inside(mesh, "b").held_bytes == 100 + 100 + len(b"c")
+    assert inside(mesh, "b").watching.held_bytes == 100 + 100 + len(b"c")
     mesh.step("b", AppGone("spy"))
     mesh.run()
     assert [call.reached for call in calls] == [["c"]] * 3
@@ -366,7 +366,7 @@ def test_replies_of_so_many_bytes_wait_behind_one_that_is_held(
     for text in [*texts, b"y" * 18]:
         answer(mesh, held[0], text, is_last=False)
         mesh.run(for_ms=100)
-        assert inside(mesh, "b").held_bytes <= 30
+        assert inside(mesh, "b").watching.held_bytes <= 30
     assert call.items == texts[:4]
     mesh.step("b", AppGone("spy"))
     answer(mesh, held[0], b"z" * 31)

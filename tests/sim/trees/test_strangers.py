@@ -65,7 +65,14 @@ def state(mesh: World, name: str) -> str:
     """Return all that a node knows of trees and links but how much it has counted."""
     node = inside(mesh, name)
     return repr(
-        (node.trees, node.hosted, node.colour, node.heals, node.sessions.open, node.recoveries)
+        (
+            node.trees,
+            node.hosts.by_tree,
+            node.colour,
+            node.heals,
+            node.sessions.open,
+            node.recoveries,
+        )
     )
 
 

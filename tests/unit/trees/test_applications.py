@@ -389,13 +389,14 @@ def test_who_dies_is_found_without_looking_at_everybody() -> None:
         apps.step(RolesRead([RoleSaid(KEY._replace(app=f"app-{number}"), REQUEST)]), number)
         apps.step(SendWanted(f"app-{number}", "c", PLACE), number)
     inside = apps.node._node
-    inside.hosted, inside.sessions.open = Hosted(inside.hosted), Hosted(inside.sessions.open)
+    inside.hosts.by_tree = Hosted(inside.hosts.by_tree)
+    inside.sessions.open = Hosted(inside.sessions.open)
     apps.step(Ticked(), 20_000)
     assert not apps.names
     assert not inside.sessions.open
     assert not inside.sessions.concern
-    assert list(inside.held_by) == [MESH_APP]
-    assert list(inside.ports) == [MESH_APP]
+    assert list(inside.hosts.by_app) == [MESH_APP]
+    assert list(inside.hosts.ports) == [MESH_APP]
 
 
 def test_another_life_of_an_application_may_call_its_messages_as_the_last_one_did() -> None:
@@ -507,5 +508,5 @@ def test_protocols_of_an_application_have_an_end(monkeypatch: pytest.MonkeyPatch
     ]
     assert [type(one) for one in heard].count(RoleTaken) == 2  # and "" is open from the start
     assert {one.code for one in heard if isinstance(one, Refused)} == {"TOO_MANY_PROTOCOLS"}
-    assert len(apps.node._node.ports["app"]) == 3
+    assert len(apps.node._node.hosts.ports["app"]) == 3
     assert kinds(apps.step(RolesRead([RoleSaid(KEY, REQUEST)]), 20)) == [RoleTaken]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import mesh.trees
+from mesh.trees.node import Node
 
 HOMES = {
+    "name": "node",
+    "uuid": "node",
+    "epoch": "node",
+    "ids": "node",
+    "realm": "realms",
     "settings": "machine",
     "now_ms": "machine",
     "swept_ms": "machine",
@@ -16,28 +23,41 @@ HOMES = {
     "counts": "node",
     "clock": "clocks",
     "colour": "colours",
-    "sessions": "sessions",
+    "realm_colour": "colours",
+    "links": "links edges",
     "links_begun": "links",
+    "trees": "node evicting",
     "under_way": "node",
-    "hosted": "node",
-    "held_by": "node",
     "remembered": "evicting",
+    "hosts": "hosts",
     "seen": "node",
+    "floods": "publishing",
+    "beaten": "exclusives",
     "given": "node",
+    "sessions": "sessions",
+    "ready": "machine recovery sending",
+    "questions": "machine sending",
+    "asked_trees": "joining",
     "has_copied": "joining",
-    "watchers": "snooping",
-    "held": "snooping",
-    "held_bytes": "snooping",
+    "watching": "snooping",
     "recoveries": "recovery",
     "joins": "recovery",
     "heals": "heals",
     "far_hop_ms": "hop_times",
 }
-"""Field of `Node` -> the modules that may change it, or what is in it; others ask them."""
+"""Field of `Node` -> the modules that may change it, or what is in it; others ask them.
+
+Two modules share what one fills and the other empties within a step, and the edges of trees.
+"""
 
 CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "move_to_end"}
 CHANGES |= {"pop", "popitem", "popleft", "remove", "setdefault", "sort", "subtract", "update"}
 """Methods of containers that change them."""
+
+
+def test_each_field_has_a_home() -> None:
+    """A new one is given to somebody."""
+    assert list(HOMES.keys() ^ {one.name for one in fields(Node)}) == []
 
 
 def test_each_field_is_changed_at_home_only() -> None:
