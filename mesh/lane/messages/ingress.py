@@ -68,7 +68,7 @@ def take_ingress(run: Run, records: Sequence[Record]) -> int:
     )
     if gathered.routes:
         _send(run, gathered, range(first, last + 1))
-    return len(records)
+    return count
 
 
 def _send(run: Run, gathered: _Gathered, offsets: Sequence[int]) -> None:

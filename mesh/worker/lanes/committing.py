@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import TransportError
-from mesh.lane.batch import Batch, Rows
+from mesh.lane.batch import Batch
 from mesh.lane.lane import Closing, Lane
 from mesh.worker.lanes.direct_copies import DirectCopies
 from mesh.worker.lanes.pace import Pace
@@ -49,14 +49,6 @@ class LaneCommits:
     def begin_turn(self) -> None:
         """Renew the time to wait in a turn."""
         self._wait_left_s = MOMENT_S
-
-    def write(self, lane: int, rows: Rows) -> None:
-        """Hand over what a lane, by its number, has decided so far.
-
-        Raises:
-            TransportError: It cannot be written; the lane must be taken again.
-        """
-        self.transactions[lane].write(rows)
 
     def begin(self, lane: Lane, batch: Batch) -> Outcome | None:
         """Begin to commit what a lane has decided; return what to wait for, None for nothing.

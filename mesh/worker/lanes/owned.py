@@ -354,7 +354,7 @@ class Lanes:
             output = step(lane, source, records, now, records_max=BATCH_RECORDS, poison=self.poison)
             if output.is_paused:
                 self.sources.wait(lane, source.at, now)
-            self.committing.write(lane.number, output.rows)
+            self.transactions[lane.number].write(output.rows)
         except (TransportError, PoisonError) as error:
             self._give_up(lane, error)
         except UnknownVersionError as error:
