@@ -18,7 +18,6 @@ from pathlib import Path
 from platformdirs import user_config_dir
 
 from mesh.config.nearest import nearest
-from mesh.config.process_start import runs_still, start_of
 from mesh.errors import ConfigError, wrong_input
 from mesh.model.names import fold, name_fault
 
@@ -88,9 +87,10 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
             fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
         ):
             name = next(names)
-        pid = os.getpid()
-        started_s = start_of(pid) or 0.0
-        _add(stored, replace(context, name=name, is_local=True, pid=pid, started_s=started_s))
+        from mesh.config.process_start import start_of  # noqa: PLC0415 - few commands start a mesh
+
+        own = replace(context, name=name, is_local=True, pid=os.getpid())
+        _add(stored, replace(own, started_s=start_of(own.pid) or 0.0))
         _select(stored, name)
     return name
 
@@ -166,6 +166,8 @@ def remove_context(name: str, *, folder: Path | None = None) -> None:
 
 def _gives_way(stored: _Stored, name: str, to: str) -> bool:
     """Return whether a context may be replaced by a mesh that was started on this machine."""
+    from mesh.config.process_start import runs_still  # noqa: PLC0415 - few commands start a mesh
+
     found = stored.contexts[name]
     runs_elsewhere = found.pid != os.getpid() and runs_still(found.pid, found.started_s)
     return name == to and found.is_local and not runs_elsewhere

@@ -35,6 +35,7 @@ class Faults:
     Attributes:
         stops: By place: the neighbour, empty for the own ingress, and the stop.
         gaps: Open repair requests, with the neighbour asked.
+        mended_chains: Those whose request this leader has ended: lanes report that more than once.
         accepted: What operators accept now, by place.
         endpoints: Status of the endpoints that have something to report.
         full: By neighbour: why no more may wait for it, or nothing.
@@ -43,6 +44,7 @@ class Faults:
 
     stops: dict[Place, tuple[str, Stop]] = field(default_factory=dict)
     gaps: dict[tuple[str, str, int, bytes, int], RepairRequest] = field(default_factory=dict)
+    mended_chains: set[tuple[str, str, int, bytes, int]] = field(default_factory=set)
     accepted: dict[Place, Stop] = field(default_factory=dict)
     full: dict[str, str] = field(default_factory=dict)
     awaited: dict[str, None] = field(default_factory=dict)
@@ -97,17 +99,21 @@ class Faults:
     def found(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
         """Record a broken chain."""
         key = _key(neighbour, request)
+        self.mended_chains.discard(key)
         if self.gaps.get(key) != request:
             self.gaps[key] = request
             yield WriteRepair(neighbour, request, is_open=True)
 
     def mended(self, neighbour: str, request: RepairRequest) -> Iterator[WriteRepair]:
         """Record that a chain is whole again; a request of a former leader may still be there."""
-        self.gaps.pop(_key(neighbour, request), None)
-        yield WriteRepair(neighbour, request, is_open=False)
+        key = _key(neighbour, request)
+        if self.gaps.pop(key, None) is not None or key not in self.mended_chains:
+            self.mended_chains.add(key)
+            yield WriteRepair(neighbour, request, is_open=False)
 
     def everything(self, written: Sequence[Place]) -> Iterator[WriteStop | WriteRepair]:
         """Yield what a new leader writes, given the stops that are written already."""
+        self.mended_chains.clear()
         for place, (_, stop) in sorted(self.stops.items(), key=lambda item: item[0]):
             yield WriteStop(*place, stop)
         for place in written:
@@ -120,6 +126,7 @@ class Faults:
         """Request nothing of neighbours whose links were removed; lanes report the end of stops."""
         for key in [one for one in self.gaps if one[0] in gone]:
             del self.gaps[key]
+        self.mended_chains = {key for key in self.mended_chains if key[0] not in gone}
         for name in gone:
             self.full.pop(name, None)
             self.awaited.pop(name, None)

@@ -30,6 +30,9 @@ ACCOUNTS_READ = 200
 """How many of the newest offsets of a lane's ledger are read to learn its epoch, if its progress
 does not say."""
 
+EPOCH_END = 1 << 62
+"""No lane has come to such an epoch: whoever tells it is a stranger."""
+
 log = structlog.get_logger()
 
 
@@ -129,7 +132,9 @@ def _epoch_in_ledger(names: TopicNames, node: str, number: int, kafka: KafkaClus
     epochs = [0]
     for record in read_tail(kafka, TopicPartition(names.ledger(node), number), ACCOUNTS_READ):
         with suppress(ProtocolError):  # a stranger's
-            epochs.append(decode_ledger(record.value() or b"").lane_epoch)
+            told = decode_ledger(record.value() or b"")
+            if (told.node, told.lane) == (node, number) and told.lane_epoch < EPOCH_END:
+                epochs.append(told.lane_epoch)
     return max(epochs)
 
 

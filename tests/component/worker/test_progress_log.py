@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
 from mesh.wire.control import decode_stop
 from mesh.wire.keys import StopKey, fact_key, parse_control_key
-from mesh.wire.state import encode_fact
+from mesh.wire.state import decode_ledger, encode_fact, encode_ledger
 from mesh.worker.process.recall import Recall, read_progress
 from schemas import VERSION
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
@@ -253,6 +254,14 @@ def test_direct_messages_of_a_node_whose_progress_was_made_by_hand_go_on(mesh: S
         restart(mesh)
     publish_direct(1)
     epoch = mesh.world.workers["a"].lanes.owned[0].progress.epoch
+    ledger = mesh.names.ledger("a")
+    told = decode_ledger(mesh.read(ledger)[-1].value())
+    for forged in (
+        replace(told, lane_epoch=(1 << 63) - 1),
+        replace(told, node="b", lane_epoch=9_000),
+        replace(told, lane=1, lane_epoch=9_000),
+    ):
+        mesh.write(ledger, encode_ledger(forged))
     mesh.world.kill("a")
     mesh.kafka.delete_topic(PROGRESS)
     made = [spec for spec in node_topics(mesh.world.topology, "a") if spec.name == PROGRESS]
@@ -261,7 +270,7 @@ def test_direct_messages_of_a_node_whose_progress_was_made_by_hand_go_on(mesh: S
     mesh.run(15_000)
     publish_direct(2)
     assert set(numbers(mesh)) == {1, 2}
-    assert mesh.world.workers["a"].lanes.owned[0].progress.epoch > epoch
+    assert epoch < mesh.world.workers["a"].lanes.owned[0].progress.epoch < 9_000
 
 
 def test_a_progress_that_may_not_be_read_is_not_taken_for_empty(mesh: SmallMesh) -> None:
