@@ -19,6 +19,7 @@ from mesh.core.redelivery import WINDOW as WINDOW_OF_SHARE
 from mesh.errors import NotInTimeError
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
+from mesh.model.topology import Topology
 from mesh.operate.messages.dead_letters import read_letters
 from mesh.transport.port import TopicPartition
 from mesh.wire.keys import subscription_key
@@ -299,10 +300,9 @@ def test_a_change_waits_for_what_a_mover_has_begun_to_write() -> None:
     mesh.close()
 
 
-def test_a_change_waits_for_a_queue_that_came_after_its_plan() -> None:
-    """Nobody holds for it: some would share it out by the new declaration, some by the old one."""
-    before, every = {**CHAIN, **ANY}, {**CHAIN, "queues": {"jobs": {"policy": "every"}}}
-    mesh = Mesh(topology_from_mapping(before), runs=False)
+def stage_with_a_late_queue(after: Topology) -> Stage:
+    """Return a mesh that waits in a change, because a queue was made after its plan."""
+    mesh = Mesh(topology_from_mapping({**CHAIN, **ANY}), runs=False)
     put_in_force(1, mesh.topology, mesh.world.kafka)
     for node in mesh.topology.nodes:
         mesh.world.start(node)
@@ -319,11 +319,32 @@ def test_a_change_waits_for_a_queue_that_came_after_its_plan() -> None:
 
     mesh.pause = pause  # type: ignore[method-assign]
     with pytest.raises(NotInTimeError, match="jobs"):
-        mesh.change(topology_from_mapping(every))
+        mesh.change(after)
+    return stage
+
+
+EVERY = {"queues": {"jobs": {"policy": "every"}}}
+
+
+def test_a_change_waits_for_a_queue_that_came_after_its_plan() -> None:
+    """Nobody holds for it: some would share it out by the new declaration, some by the old one."""
+    stage = stage_with_a_late_queue(topology_from_mapping({**CHAIN, **EVERY}))
     stage.publish("r", 20)
-    mesh.pause(5)
+    stage.mesh.pause(5)
     assert stage.held("p") + stage.held("t") == 20
-    mesh.close()
+    stage.mesh.close()
+
+
+def test_a_change_waits_for_such_a_queue_although_all_nodes_hold_for_other_reasons() -> None:
+    """Less would drain, and links might be disabled; by the plan of whoever goes on it is done."""
+    links = [["p", "r"], ["r", "s"], ["p", "t"]]  # the walks to t move
+    after = {**CHAIN, **EVERY, "zones": {"Z": {"kind": "multi-hop", "links": links}}}
+    stage = stage_with_a_late_queue(topology_from_mapping(after))
+    stage.publish("r", 20)
+    stage.mesh.change(topology_from_mapping(after))
+    stage.mesh.pause(5)
+    assert (stage.held("p"), stage.held("t")) == (20, 20)
+    stage.mesh.close()
 
 
 def test_where_somebody_consumes_nothing_moves(stage_of: Start) -> None:

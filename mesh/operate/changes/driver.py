@@ -260,13 +260,17 @@ class ChangeDriver:
         )
 
     def _new_queues(self) -> Sequence[str]:
-        """Return queues made since the change was planned that require more nodes to hold. K28."""
+        """Return queues made since the change was planned that it does not suffice for. K28.
+
+        It may not even if all nodes hold, for other reasons: with queues shared out otherwise more
+        has to drain, and both ends of every link must hear each other.
+        """
         queues = queues_shared_otherwise(self.context.view, self.before, self.after)
         if not queues:
             return ()
         cut = cut_over(self.before, self.after, given_up=self.given_up, is_shared_otherwise=True)
         is_held = all(node in self.way.target.holding for node in cut.holding)
-        return () if is_held else queues
+        return () if is_held and cut == self.way.cut_over else queues
 
     def _read_reports(self) -> FollowedLaneReports:
         """Return the lanes' own reports, read once per look."""

@@ -50,7 +50,7 @@ class Observation:
         is_down: (one, other) -> whether an end of that link says that it does not hear the other.
         silent: (sender, reader) of links that may or may not be down.
         unread: What `behind` says, before the change begins, about links that are down.
-        new_queues: Queues made since the change was planned that require more nodes to hold.
+        new_queues: Queues made since the change was planned that it does not suffice for.
     """
 
     nodes: Mapping[str, NodeReport]
