@@ -183,7 +183,7 @@ class HopProgress:
         if not self._has_passed(ticket, step):
             step.awaits = None  # a catch-up writes on until it has
             return False
-        if step.awaits is None or self._unread(ticket, step, sight.read) is not None:
+        if step.awaits is None or not self._is_read(ticket, step, sight):
             ends = sight.ends(node)
             if ends is None:
                 return False
@@ -191,7 +191,7 @@ class HopProgress:
                 step.awaits = sight.unread(node, ends)
             else:
                 sight.shorten(step.awaits, ends)
-            if self._unread(ticket, step, sight.read) is not None:
+            if not self._is_read(ticket, step, sight):
                 return False
         step.awaits = {}
         self._leave_out_held(ticket, node)
@@ -208,20 +208,27 @@ class HopProgress:
 
     def _unread(
         self, ticket: Ticket, step: Step, read: Mapping[TopicPartition, int]
-    ) -> TopicPartition | None:
-        """Return a partition of which a ticket awaits more than has been read, if there is one.
+    ) -> Iterator[TopicPartition]:
+        """Yield the partitions of which a ticket awaits more than has been read.
 
         What is written to endpoints that are held is awaited only by tickets of their own: it may
-        be in a transaction that stays open for as long as they cannot be written.
+        be in a transaction that stays open for as long as they cannot be written. Mostly the first
+        one decides: tickets are many, and so are the partitions of many endpoints.
         """
-        node, awaits = step.reader.node, step.awaits or {}
-        late = [place for place, end in awaits.items() if read.get(place, 0) < end]
-        if not late:
-            return None
-        held = self._others_held(ticket, node)
-        return min((one for one in late if not self._is_endpoint(one, held)), default=None)
+        held: Collection[str] | None = None
+        for place, end in (step.awaits or {}).items():
+            if read.get(place, 0) < end:
+                if held is None:
+                    held = self._others_held(ticket, step.reader.node)
+                if not self._is_endpoint(place, held):
+                    yield place
+
+    def _is_read(self, ticket: Ticket, step: Step, sight: Sight) -> bool:
+        return next(self._unread(ticket, step, sight.read), None) is None
 
     def _is_endpoint(self, place: TopicPartition, names: Collection[str]) -> bool:
+        if not names:
+            return False
         topic = place_of(self.prefix, place.topic)
         return topic.kind == ENDPOINT and topic.other.casefold() in names
 
@@ -294,7 +301,7 @@ class HopProgress:
         if not self._has_passed(ticket, step):
             return f"{hop}: has not accepted all up to {step.accepted}, a gap is repaired"
         awaits = step.awaits or {}
-        if (late := self._unread(ticket, step, read)) is not None:
+        if (late := min(self._unread(ticket, step, read), default=None)) is not None:
             told = f"{late} up to {read.get(late, 0)} of {awaits[late]}"
             return f"what {step.reader.node} wrote to be read: {told}"
         return f"the Kafka cluster of {step.reader.node} to answer"

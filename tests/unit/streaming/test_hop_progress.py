@@ -345,6 +345,32 @@ def test_other_endpoints_do_not_wait_until_what_one_that_is_held_got_is_read(nod
     assert list(walk.ticket.left_out) == ["short"] * (node != "c")
 
 
+class Counted(dict[TopicPartition, int]):
+    """How far partitions are read, and how often somebody has looked."""
+
+    looks = 0
+
+    def get(self, place: TopicPartition, default: int = 0) -> int:  # type: ignore[override]
+        self.looks += 1
+        return super().get(place, default)
+
+
+def test_many_tickets_do_not_each_look_at_all_that_is_unread() -> None:
+    """An auditor that is behind has thousands of both, and would fall back further."""
+    walk, places, tickets = Walk(node="b"), 200, 50
+    walk.position("a", INGRESS, 10)
+    walk.position("b", FIRST, 3)
+    walk.ends["b"] = {TopicPartition(f"mesh.b.ep.e{n}", 0): 5 for n in range(places)}
+    walk.read = read = Counted()
+    sight = Sight(*(walk.heads, walk.names, read), lambda node: walk.ends.get(node, {}), walk.leads)
+    for _ in range(tickets):
+        ticket = walk.progress.open(INGRESS, 9, "b")
+        for _ in range(3):
+            walk.progress.advance(ticket, sight)
+        assert not ticket.is_done
+    assert read.looks < places * tickets / 5
+
+
 def test_an_endpoint_whose_hold_ends_before_all_has_passed_is_followed_anew() -> None:
     """Its node had passed ahead of another one, and what it had got was not awaited."""
     walk = Walk(node="b")
