@@ -36,6 +36,9 @@ HOUR_MS = 3_600_000
 AT_LAST = 20
 """So many rounds are looked at: workers begin anew within them, and memos are emptied."""
 
+A_DAY = 144
+"""Rounds of a day, when ten minutes lie between two: what is emptied now and then is so within it."""
+
 TOLERANCE = 0.05
 SPEC: Mapping[str, object] = {
     "kafka": {"k": {}},
@@ -211,7 +214,9 @@ def reachable(root: object) -> Iterator[object]:
             rest += vars(one).values() if hasattr(one, "__dict__") else ()
 
 
-def soak(days: float, seed: int, warm_days: float, rest_ms: int = 0) -> tuple[Sizes, Sizes]:
+def soak(
+    days: float, seed: int, warm_days: float, rest_ms: int = 0, looked_at: int = AT_LAST
+) -> tuple[Sizes, Sizes]:
     """Return what there is after the first days, and at the end, each over some rounds at most.
 
     Args:
@@ -219,11 +224,12 @@ def soak(days: float, seed: int, warm_days: float, rest_ms: int = 0) -> tuple[Si
         seed: Decides every order and delay.
         warm_days: How much of that comes first.
         rest_ms: How long nothing happens between two rounds.
+        looked_at: Of how many rounds, the last ones, the most of each size counts.
     """
     mesh = Soak(seed)
     found = []
     for until in (warm_days, days):
-        last: deque[Sizes] = deque(maxlen=AT_LAST)
+        last: deque[Sizes] = deque(maxlen=looked_at)
         while mesh.world.clock.ms < until * 24 * HOUR_MS:
             mesh.turn()
             mesh.run(rest_ms)
@@ -246,7 +252,8 @@ def main() -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     queues.LEFT_MAX_MS = int(given.left_days * 24 * HOUR_MS)
     world.IDLE_S = 1.0  # half of the time goes into workers that look whether there is anything
-    first, last = soak(given.days, given.seed, warm_days=0.8 * given.days, rest_ms=9 * 60_000)
+    warm_days = 0.8 * given.days
+    first, last = soak(given.days, given.seed, warm_days, rest_ms=9 * 60_000, looked_at=A_DAY)
     growth = last.growth(first)
     for name, share in growth.items():
         told = f"{name:8} {getattr(first, name):8} -> {getattr(last, name):8}  {share:+.1%}"
