@@ -283,8 +283,6 @@ class Worker:
             self._sort(records)
             if self._service is not None and self._service.acted != acted:
                 return ()
-            if self._leadership.has_written:  # whoever woke the loop found it reading these
-                return ()
         return records
 
     def _is_routine(self, record: Record) -> bool:

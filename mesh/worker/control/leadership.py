@@ -290,11 +290,6 @@ class Leadership:
         """Whether something is being written to them, of whose end `wake` tells."""
         return self._pending.is_any
 
-    @property
-    def has_written(self) -> bool:
-        """Whether what was being written has been, and a turn is to take the outcome."""
-        return self._pending.is_any and self._pending.is_through
-
     def follow(self, *, is_due: bool, now_ms: int) -> Iterator[Input]:
         """Take, keep or leave the control topics; yield what changes.
 

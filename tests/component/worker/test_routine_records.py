@@ -57,7 +57,7 @@ def newest(mesh: SmallMesh, topic: str, begin: bytes) -> Record:
 def left_after_a_turn(mesh: SmallMesh, coming: Sequence[Record]) -> int:
     """Return how many records have not come when a turn of b is over."""
     [worker] = [one for one in mesh.world.workers.values() if one.node == "b"]
-    arriving = Arriving(mesh.world.clock, list(coming), wakes=True)
+    arriving = Arriving(mesh.world.clock, list(coming))
     worker.intake = arriving
     worker.turn(TURN_S)
     return len(arriving.coming)
@@ -122,13 +122,3 @@ def test_nobody_looks_every_moment_whether_a_beat_is_written(mesh: SmallMesh) ->
     assert worker.patience(TURN_S) == LOOK_S
     worker.intake = Arriving(mesh.world.clock, [], wakes=True)
     assert worker.patience(TURN_S) == TURN_S
-
-
-def test_a_turn_begins_when_a_beat_is_written_while_those_of_neighbours_are_read(
-    mesh: SmallMesh,
-) -> None:
-    """Its end wakes only a loop that waits: here it has records to read, or no room for that."""
-    [worker] = [one for one in mesh.world.workers.values() if one.node == "b"]
-    coming = routine(mesh)
-    worker._leadership._pending.is_any = True
-    assert left_after_a_turn(mesh, coming) == len(coming) - 1
