@@ -76,7 +76,6 @@ class NodeService:
         trees: The tree layer; None for a worker without one.
         standing_by: Reports what this worker has heard while it has no lane; None if it does not.
         isolated: Neighbours that a drill blocks.
-        acted: How many effects of the machine were performed.
     """
 
     clock: Clock
@@ -94,7 +93,6 @@ class NodeService:
     trees: TreeService | None
     standing_by: StandingBy | None
     isolated: tuple[str, ...]
-    acted: int = 0
     _drain_probe: DrainProbe = field(init=False)
     _ticked_ms: int = -TICK_MS
     _time: AwakeTime = field(default_factory=AwakeTime)
@@ -219,7 +217,6 @@ class NodeService:
     def step(self, input_: Input) -> None:
         """Have the machine decide; perform its effects."""
         for effect in self.machine.step(input_):
-            self.acted += 1
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:

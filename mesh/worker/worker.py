@@ -168,7 +168,6 @@ class Worker:
             self._read_positions,
             self._frozen,
             self.commits,
-            self.intake.wake,
         )
 
     def _listen(self) -> None:
@@ -269,37 +268,29 @@ class Worker:
     def _read(self, timeout_s: float) -> Sequence[Record]:
         """Wait for records, at most until something else is due; return them.
 
-        What comes whether or not anything happens, heartbeats and frames of the tree layer, is
-        taken during the wait and ends it only if the machine acts on it: a turn for each would
-        cost an idle node more than all the rest.
+        Frames of the tree layer do not end the wait, and are taken during it: a turn for each
+        would cost an idle node more than the frames do.
         """
         wait_s = self.patience(timeout_s)
         until_ms = self.clock.now_ms() + int(1000 * wait_s)
-        while (records := self.intake.read(wait_s)) and all(map(self._is_routine, records)):
+        while self._are_of_trees(records := self.intake.read(wait_s)):
             wait_s = (until_ms - self.clock.now_ms()) / 1000
             if wait_s <= 0:
                 break
-            acted = 0 if self._service is None else self._service.acted
             self._sort(records)
-            if self._service is not None and self._service.acted != acted:
-                return ()
         return records
 
-    def _is_routine(self, record: Record) -> bool:
-        """Return whether a record comes even to a node to which nothing happens."""
+    def _are_of_trees(self, records: Sequence[Record]) -> bool:
         trees = self.tree_service
-        if trees is not None and trees.has(record.topic()):
-            return True
-        serves = self._service is not None and self._service.machine.serves
-        return serves and self._listener.is_routine(record)
+        if trees is None or not records or not trees.has(records[-1].topic()):
+            return False
+        return all(trees.has(record.topic()) for record in records)
 
     def patience(self, timeout_s: float) -> float:
         """Return how long to wait for records: at most until something is due."""
         service = self._service
         is_waiting = service is not None and service.background.is_waiting
-        # What a node writes each second is under way for most of it where brokers are slow.
-        is_writing = self._leadership.is_writing and not self.intake.wakes
-        if is_writing or self._leadership.is_taking or self._questions.are_open or is_waiting:
+        if self._leadership.is_under_way or self._questions.are_open or is_waiting:
             timeout_s = min(timeout_s, LOOK_S)
         return timeout_s if service is None else service.lanes.patience(timeout_s)
 

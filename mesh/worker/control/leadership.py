@@ -203,10 +203,6 @@ def _open_writer(home: KafkaCluster, names: TopicNames, node: str) -> tuple[Writ
     return home.writer("control", names.spare_transactions(node), tells=True), True
 
 
-def _nobody() -> None:
-    """Wake nobody."""
-
-
 @dataclass(slots=True)
 class Leadership:
     """One worker's part in leading its node.
@@ -221,7 +217,6 @@ class Leadership:
         new_uuid: Makes the node's identity at its very first start.
         read_positions: Where this worker stands on each neighbour's outboxes.
         commits: Commits beside the loop.
-        wake: Called by any thread when what is being written has been written.
         frozen: Receives what the node has kept of its neighbours as this worker takes the
             leadership.
         uuid: The node's identity, once it is known.
@@ -238,7 +233,6 @@ class Leadership:
     read_positions: ReadPositions
     frozen: FrozenNeighbours
     commits: Commits
-    wake: Callable[[], None] = _nobody
     uuid: str | None = None
     _control: ControlWriter | None = None
     _taking: Errand[Led] | None = None
@@ -281,14 +275,9 @@ class Leadership:
         self._taken = (first if before == last else epoch, epoch)
 
     @property
-    def is_taking(self) -> bool:
-        """Whether the control topics are being taken."""
-        return self._taking is not None
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether something is being written to them, of whose end `wake` tells."""
-        return self._pending.is_any
+    def is_under_way(self) -> bool:
+        """Whether the control topics are being taken, or something is being written to them."""
+        return self._taking is not None or self._pending.is_any
 
     def follow(self, *, is_due: bool, now_ms: int) -> Iterator[Input]:
         """Take, keep or leave the control topics; yield what changes.
@@ -430,7 +419,7 @@ class Leadership:
         except TransportError as error:
             yield from self._lose(error, now_ms)
             return
-        self._pending.begin(self.commits, self._control.writer.commit, self.wake)
+        self._pending.begin(self.commits, self._control.writer.commit)
         if self._pending.is_through:
             yield from self._end_write(now_ms)
 

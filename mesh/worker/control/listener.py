@@ -77,8 +77,6 @@ from mesh.wire.keys import (
     RepairKey,
     StopKey,
     SubscribedKey,
-    heartbeat_key,
-    link_key,
     parse_key,
     parse_subscription_key,
 )
@@ -96,9 +94,6 @@ T = TypeVar("T")
 N = TypeVar("N")
 
 log = structlog.get_logger()
-
-ROUTINE = frozenset({heartbeat_key(), link_key()})
-"""Keys of what a neighbour writes with each beat. Spec: K24, K32."""
 
 
 @dataclass(slots=True)
@@ -231,11 +226,6 @@ class Listener:
     def has(self, topic: str, partition: int) -> bool:
         """Return whether records of this partition are for the listener."""
         return self._feeds.of(topic, partition) is not None
-
-    def is_routine(self, record: Record) -> bool:
-        """Return whether a neighbour writes such a record every second, come what may."""
-        feed = self._feeds.of(record.topic(), record.partition())
-        return feed is not None and bool(feed.neighbour) and record.key() in ROUTINE
 
     def take(self, record: Record) -> Iterator[Input]:
         """Yield what a record means. A record that breaks the rules is counted and skipped."""

@@ -55,16 +55,9 @@ class Pending:
     is_any: bool = False
     outcome: Outcome | None = None
 
-    def begin(
-        self,
-        commits: Commits,
-        commit: Callable[[], None],
-        ended: Callable[[], None] | None = None,
-    ) -> None:
-        """Begin one; `ended` is called once it is through, by the thread that learns of it."""
+    def begin(self, commits: Commits, commit: Callable[[], None]) -> None:
+        """Begin one."""
         self.is_any, self.outcome = True, commits.begin(commit)
-        if self.outcome is not None and ended is not None:
-            self.outcome.add_done_callback(lambda _: ended())
 
     @property
     def is_through(self) -> bool:

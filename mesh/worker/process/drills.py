@@ -147,15 +147,6 @@ class SlowIntake:
         held = {place: queue[0][1].offset() for place, queue in self._held.items()}
         self.positions = {at: min(next_, held.get(at, next_)) for at, next_ in inner.items()}
 
-    @property
-    def wakes(self) -> bool:
-        """Whether a read that waits can be ended."""
-        return self._inner.wakes
-
-    def wake(self) -> None:
-        """End the wait of a read, from any thread."""
-        self._inner.wake()
-
     def add(self, kafka: str, reader: Reader) -> None:
         """Read another Kafka cluster too."""
         self._inner.add(kafka, reader)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,15 +27,8 @@ class Intake(Protocol):
 
     positions: dict[TopicPartition, int]
 
-    @property
-    def wakes(self) -> bool:
-        """Whether a read that waits can be ended."""
-
     def read(self, timeout_s: float) -> Sequence[Record]:
         """Return records as soon as there are some, or none after the timeout."""
-
-    def wake(self) -> None:
-        """End the wait of a read, from any thread: something else has come."""
 
     def add(self, kafka: str, reader: Reader) -> None:
         """Read another Kafka cluster too, if it does not yet."""
@@ -63,11 +55,7 @@ class PolledIntake:
 
     readers: dict[str, Reader]
     positions: dict[TopicPartition, int] = field(default_factory=dict)
-    wakes: bool = False
     _watched: dict[TopicPartition, str] = field(default_factory=dict)
-
-    def wake(self) -> None:
-        """Do nothing: no read waits."""
 
     def read(self, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002
         """Return what there is."""
@@ -121,15 +109,11 @@ class _Fetched:
 class ThreadedIntake:
     """One thread per reader waits; the worker takes what they found, oldest first."""
 
-    wakes = True
-
     def __init__(self, readers: dict[str, Reader]) -> None:
         self.positions: dict[TopicPartition, int] = {}
         self._readers = readers
         self._watched: dict[TopicPartition, str] = {}
-        self._fetched: queue.Queue[_Fetched | BaseException | None] = queue.Queue(
-            _DEPTH * len(readers)
-        )
+        self._fetched: queue.Queue[_Fetched | BaseException] = queue.Queue(_DEPTH * len(readers))
         self._stopping = threading.Event()
         self._forgotten: dict[tuple[str, int], Mapping[str, int]] = {}
         self._threads: list[threading.Thread] = []
@@ -166,11 +150,6 @@ class ThreadedIntake:
                 continue
             return
 
-    def wake(self) -> None:
-        """End the wait of a read, from any thread: something else has come."""
-        with suppress(queue.Full):  # then no read waits
-            self._fetched.put_nowait(None)
-
     def read(self, timeout_s: float) -> Sequence[Record]:
         """Return the records of one fetch; raise what a reading thread died of."""
         try:
@@ -181,8 +160,6 @@ class ThreadedIntake:
             )
         except queue.Empty:
             return ()
-        if fetched is None:
-            return self.read(0)
         if isinstance(fetched, BaseException):
             raise fetched
         if fetched.heeded == self._readers[fetched.kafka].noted:

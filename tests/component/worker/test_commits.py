@@ -18,7 +18,7 @@ from mesh.model.frames import MessageClass
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicPartition
 from mesh.worker.lanes import committing, owned
-from mesh.worker.process.commits import Pending, ThreadedCommits
+from mesh.worker.process.commits import ThreadedCommits
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.said import Said
 from tests.sim.late_commits import LateCommits
@@ -403,28 +403,3 @@ def test_what_is_at_hand_of_a_lane_whose_commit_ends_amid_a_turn_comes_once(
     values = [one.value() for one in mesh.read(mesh.names.endpoint("a", "own"))]
     come = sorted(value for value in values if value != b"warm")
     assert come == sorted(b"%d-%d" % one for one in sent)
-
-
-def test_whoever_waits_for_the_end_of_a_commit_is_told() -> None:
-    """Whether it succeeds or not, and when that can be seen."""
-    commits, may_end = ThreadedCommits(), threading.Event()
-    seen: list[bool] = []
-
-    def fail() -> None:
-        assert may_end.wait(10)
-        raise TransportError("refused")
-
-    pending, told = Pending(), threading.Event()
-
-    def ended() -> None:
-        seen.append(pending.is_through)
-        told.set()
-
-    pending.begin(commits, fail, ended)
-    assert not told.is_set()
-    may_end.set()
-    assert told.wait(10)
-    assert seen == [True]
-    with pytest.raises(TransportError, match="refused"):
-        pending.end()
-    commits.close()

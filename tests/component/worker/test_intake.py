@@ -159,32 +159,3 @@ def test_other_partitions_lose_nothing(reader: Waiting, intake: ThreadedIntake) 
     intake.forget([other])
     reader.find(0, heeded=1)
     assert taken(intake) == [0]
-
-
-def test_a_read_that_waits_is_ended_by_whoever_has_other_news(
-    reader: Waiting, intake: ThreadedIntake
-) -> None:
-    """Nobody looks every moment whether something has ended beside the loop."""
-    ending = threading.Timer(0.05, SlowIntake(intake, lambda: 0, lambda: 0.0).wake)
-    ending.start()
-    assert intake.read(10 * LONG_S) == ()
-    ending.join()
-    reader.find(0, heeded=0)
-    assert taken(intake) == [0]
-
-
-def test_what_was_fetched_comes_before_a_wait_is_ended(
-    reader: Waiting, intake: ThreadedIntake
-) -> None:
-    """Else the loop would think that there is nothing more to read, and commit."""
-    intake.wake()
-    reader.find(0, heeded=0)
-    assert taken(intake) == [0]
-
-
-def test_who_is_busy_need_not_be_woken(reader: Waiting, intake: ThreadedIntake) -> None:
-    """Whoever tells it never waits."""
-    reader.find(0, heeded=0)
-    for _ in range(10):
-        intake.wake()
-    assert taken(intake) == [0]
