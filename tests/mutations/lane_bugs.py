@@ -281,6 +281,7 @@ def epoch_not_recovered(patches: Patches) -> None:
     patches.wrap(
         taking, "read_progress", lambda read_progress: _without(read_progress, EpochRaised)
     )
+    patches.put(taking, "_epoch_in_ledger", lambda *_: 0)
 
 
 def _without(read_progress, kind):
