@@ -296,6 +296,7 @@ def test_repairs_that_were_asked_for_in_a_former_stream_are_forgotten(mesh: Smal
     told = RepairRequest(outbox, 0, b"t" * 16, 0, 3)
     stream = mesh.names.to_control("c", "b")
     key = repair_key(told.topic_id, 0, 0, MessageClass.GUARANTEED)
+    mesh.world.kill("c")  # it would say that the request has ended
     mesh.write(stream, encode_repair_request(told), key=key)
     mesh.run()
     assert worker(mesh, "b")._listener.asked
