@@ -8,6 +8,7 @@ from mesh.config.published import published_text
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.lineage import first_lineage, lineage_after
 from mesh.lane.cuts import eras_of
+from mesh.lane.run import Run
 from mesh.model.control import Change, Lineage, Stage
 from mesh.model.facts import EraBegan
 from mesh.model.frames import Era
@@ -234,6 +235,7 @@ def test_what_was_taken_in_a_former_series_of_topologies_is_older_than_all_of_th
     [source] = [one for one in lane.sources.values() if one.at == TopicPartition(FIRST, 0)]
     former = Era(b"formerly", 5)
     lane.progress.eras[source.at] = (EraBegan(0, former),)
-    assert eras_of(lane, source, 0, (former,)) == (former,)
-    assert eras_of(lane, source, 0) == (former,)
+    run = Run(lane, lane.open(mesh.world.clock.ms), source)
+    assert eras_of(run, 0, (former,)) == (former,)
+    assert eras_of(run, 0) == (former,)
     assert lane.ages.barred((former,), lane.learner.lineage.domain) == ("c",)
