@@ -80,6 +80,8 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
     Raises:
         ConfigError: As for `save_context`.
     """
+    from mesh.config.process_start import start_of  # noqa: PLC0415 - few commands start a mesh
+
     names = (f"{context.name}-{number}" for number in count(2))
     name = context.name
     with _changing(folder) as stored:
@@ -87,8 +89,6 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
             fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
         ):
             name = next(names)
-        from mesh.config.process_start import start_of  # noqa: PLC0415 - few commands start a mesh
-
         own = replace(context, name=name, is_local=True, pid=os.getpid())
         _add(stored, replace(own, started_s=start_of(own.pid) or 0.0))
         _select(stored, name)
@@ -169,8 +169,8 @@ def _gives_way(stored: _Stored, name: str, to: str) -> bool:
     from mesh.config.process_start import runs_still  # noqa: PLC0415 - few commands start a mesh
 
     found = stored.contexts[name]
-    runs_elsewhere = found.pid != os.getpid() and runs_still(found.pid, found.started_s)
-    return name == to and found.is_local and not runs_elsewhere
+    is_over = found.pid == os.getpid() or not runs_still(found.pid, found.started_s)
+    return name == to and found.is_local and is_over
 
 
 def _add(stored: _Stored, context: Context) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import psutil
+
 SAME_START_S = 5.0
 """The system tells a start by the clock, which may have been corrected a little since then."""
 
 
 def start_of(pid: int) -> float | None:
     """Return when the process of an id began, in seconds since 1970; None if none has the id."""
-    import psutil  # noqa: PLC0415 - takes a while, and few commands start a mesh
-
     with suppress(psutil.Error, OverflowError, ValueError):
         return float(psutil.Process(pid).create_time()) if pid > 0 else None
     return None

@@ -119,14 +119,14 @@ def _is_vain(lane: Lane, key: ChainKey) -> bool:
     return attempt + 1 >= REPAIRS_MAX
 
 
-def end_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
+def close_gap(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Record in the next commit that a chain is whole again, if it was broken. Spec: K20."""
     gap = lane.progress.gaps.get(key)
     if gap is not None:
         lane.note(batch, Gap(*key, *gap, is_open=False))
 
 
-def repair_ended(lane: Lane, batch: Batch, key: ChainKey) -> None:
+def end_repair(lane: Lane, batch: Batch, key: ChainKey) -> None:
     """Record in the next commit that a repair has come to its end, also if nothing was missing.
 
     A request may outlive its gap, if its link was removed or if who made it died before its end was

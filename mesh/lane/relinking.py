@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mesh.lane.batch import Batch
-from mesh.lane.faults import end_repair, lift_stop
+from mesh.lane.faults import close_gap, lift_stop
 from mesh.lane.lane import Lane
 from mesh.lane.run import Run
 from mesh.lane.sources import Source
@@ -140,7 +140,7 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], before: Topology, now_ms: i
         lane.log.warning("source.stop_ended", lane=lane.number, range=stop.range)
         lift_stop(lane, stop, now_ms)
     for key in [key for key in progress.gaps if key[0].topic in gone]:
-        end_repair(lane, batch, key)
+        close_gap(lane, batch, key)
     for source in [one for one in sources if one.at.topic in gone]:
         for target in list(progress.holds):
             held = progress.holds.next(target)

@@ -13,7 +13,6 @@ from mesh.model.trees import NO_INSTANCE, Address, Extent
 from mesh.trees.edges import leave_edge, use_edge
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.node import Node
-from mesh.trees.records import Session
 
 
 def break_cycle(node: Node, link: str, said: Send) -> None:
@@ -35,7 +34,7 @@ def read_cycle(node: Node, link: str, said: RouteBreak) -> None:
         remove_routes_over(node, Address(said.tree, name), said.scope, link, NO_INSTANCE)
     table = role.map(said.scope)
     has_others = any(route.link != link for route in table.routes.values())
-    session = _session(node, said)
+    session = node.sessions.known(said.mid)
     came_by = session.came_by if session is not None and not session.is_orphan else None
     if has_others or came_by is None or came_by == link:
         remove_routes_over(node, address, said.scope, link, NO_INSTANCE)
@@ -64,10 +63,6 @@ def _reverse_routes(node: Node, address: Address, scope: Extent, link: str, towa
         use_edge(node, tree, towards)
         leave_edge(node, tree, link)
     return bool(over)
-
-
-def _session(node: Node, said: RouteBreak) -> Session | None:
-    return node.sessions.known(said.mid)
 
 
 def _tell(node: Node, link: str, address: Address, said: Send) -> None:

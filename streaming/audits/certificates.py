@@ -83,7 +83,7 @@ class Certifier:
             is_last: Certify open ranges at once: there will be no later judgement.
         """
         self.waiting, self.undecided = [], {}
-        for finding in self.blocks.unplaced.take_mislabelled():
+        for finding in self.blocks.unplaced.take_findings():
             world.register.add(finding)
         certification, glances = Certification(self.blocks, world, now_s), 0
         promises = self.promises = Promises.by(world.interest, self.promises)

@@ -45,14 +45,14 @@ class UnplacedDeliveries:
     Attributes:
         parked: Those whose source nobody has named yet.
         late: Those of blocks that were certified for good.
-        mislabelled: Findings to be reported: on deliveries of another class than their ingress, of
-            a topic that is no ingress, or that were late when too many were.
+        findings: On deliveries of another class than their ingress, of a topic that is no ingress,
+            or that were late when too many were; taken with the batch.
         unkept: Deliveries of unnamed sources for which there was no room; taken with the batch.
     """
 
     parked: Pending[StrangerKey, list[DeliveryRow]] = field(default_factory=Pending)
     late: dict[LateKey, LateDeliveries] = field(default_factory=dict)
-    mislabelled: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     unkept: list[DeliveryRow] = field(init=False, compare=False, default_factory=list)
 
     def published(
@@ -78,10 +78,10 @@ class UnplacedDeliveries:
                 continue
             source = place_of(prefix, place.topic)
             if source.kind != INGRESS:
-                self.mislabelled.append(never_published_finding(prefix, place, row))
+                self.findings.append(never_published_finding(prefix, place, row))
                 continue
             if row.message_class != CLASSES.get(source.letter):
-                self.mislabelled.append(mislabelled_finding(prefix, place, row))
+                self.findings.append(mislabelled_finding(prefix, place, row))
             yield place, row
 
     def _park(self, row: DeliveryRow, now_s: float, *, has_room: bool) -> int:
@@ -128,16 +128,16 @@ class UnplacedDeliveries:
         """
         key = LateKey(place, row.block, endpoint)
         if key not in self.late and len(self.late) >= LATE_MAX:
-            self.mislabelled.append(late_finding(prefix, place, row))
+            self.findings.append(late_finding(prefix, place, row))
             return
         late = self.late.setdefault(key, LateDeliveries(now_s, row.first, row.last))
         late.first, late.last = min(late.first, row.first), max(late.last, row.last)
         late.receipt.take(row)
 
-    def take_mislabelled(self) -> Sequence[Finding]:
-        """Return once the findings on deliveries with an impossible class or source."""
-        taken = list(self.mislabelled)
-        self.mislabelled.clear()
+    def take_findings(self) -> Sequence[Finding]:
+        """Return once what is to be reported of deliveries."""
+        taken = list(self.findings)
+        self.findings.clear()
         return taken
 
     def forged(self, prefix: str, now_s: float) -> Iterator[Finding]:

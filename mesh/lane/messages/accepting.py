@@ -10,9 +10,9 @@ from mesh.core.local_links import LocalLink
 from mesh.lane.faults import (
     ask_again,
     ask_repair,
+    close_gap,
     end_repair,
     repair_comes,
-    repair_ended,
     repair_failed,
 )
 from mesh.lane.messages.gaps import announce_unreadable
@@ -105,7 +105,7 @@ def _judge_by_chain(run: Run, offset: int, peeked: Peeked) -> int | None:
             if is_repair:
                 repair_comes(lane, batch, key)
             else:
-                end_repair(lane, batch, key)
+                close_gap(lane, batch, key)
             # Only what its origin sends has several positions, and those are of its messages.
             return generation_and_offset(last)[1] if verdict is ChainVerdict.PARTIAL else WHOLE
         case ChainVerdict.GAP:
@@ -141,6 +141,6 @@ def _end_repair(run: Run, hop: Hop, offset: int) -> None:
     if chain.previous <= last:
         # It may have brought more than the lane had sent: that is not taken once more.
         lane.note(batch, Accepted(*key, max(last, chain.last)))
-        repair_ended(lane, batch, key)
+        end_repair(lane, batch, key)
     else:
         repair_failed(lane, batch, key)

@@ -213,7 +213,8 @@ class ChangeSteps:
         if self.is_aborting:
             return self._enter(Stage.ABORT)
         if free := [one for one in self.cut_over.holding if one not in self.target.holding]:
-            return Wait([f"{listed(free, NAMED_MAX)} would have to hold; {_BEGIN_AGAIN}"])
+            unplanned = f"{listed(free, NAMED_MAX)} would have to hold, which was not planned"
+            return Wait([f"{unplanned}; {_BEGIN_AGAIN}"])
         if unfit := self._unfit(seen):  # it has been started since
             return Wait(unfit)
         arriving, holding = self.cut_over.arriving, self.cut_over.holding
@@ -232,7 +233,8 @@ class ChangeSteps:
         if reasons := self._untaken(seen, "holds and has not taken"):
             return Wait(reasons)
         if queues := seen.new_queues():
-            return Wait([f"queues made meanwhile: {listed(queues, NAMED_MAX)}; {_BEGIN_AGAIN}"])
+            made = f"queues made meanwhile: {listed(queues, NAMED_MAX)}"
+            return Wait([f"{made}, whose messages would go to other members; {_BEGIN_AGAIN}"])
         return self._enter(Stage.SWITCH)
 
     def _owing(self, seen: Observation) -> Sequence[str]:
@@ -372,10 +374,7 @@ _MUST_START = "is new and sends no heartbeats: start it with the new topology fi
 
 _SERVES_NOT = "is new and has not taken its lanes yet: `mesh status` and its log say why"
 
-_BEGIN_AGAIN = (
-    "a queue whose messages would go to other members has been made since the change began: go "
-    "back by `mesh apply --abort`, then begin again"
-)
+_BEGIN_AGAIN = "go back by `mesh apply --abort`, then begin again"
 
 _SILENT = {True: "disabled, and {why}: enable it", False: "down, and {why}: mend it"}
 

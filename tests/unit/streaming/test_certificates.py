@@ -609,7 +609,7 @@ def test_the_ingress_tells_the_class_and_another_label_is_unexpected(table, sour
     """A direct message labelled guaranteed was judged by no audit at all."""
     table.world.names.topics["dd"] = f"mesh.a.in.{source}"
     table.deliver(0, source=SourceKey("dd", 0), message_class=CLASSES[source])
-    assert table.certifier.blocks.unplaced.take_mislabelled() == []
+    assert table.certifier.blocks.unplaced.take_findings() == []
     table.deliver(3, source=SourceKey("dd", 0), message_class=said)
     table.judge(0.0)
     (finding,) = table.world.register.findings.values()

@@ -285,7 +285,7 @@ def test_late_deliveries_beyond_a_number_are_reported_and_none_is_judged_early(m
     assert len(blocks.unplaced.late) == 3
     assert not blocks.unplaced.ripe(2.0), "many are no reason to judge early"
     assert len(blocks.unplaced.ripe(20.0)) == 3
-    findings = blocks.unplaced.take_mislabelled()
+    findings = blocks.unplaced.take_findings()
     assert {(one.kind, one.endpoint) for one in findings} == {(FindingKind.UNPROVEN, "a/s")}
     assert (len(findings), len({one.id for one in findings})) == (10, 1)
 
