@@ -21,7 +21,7 @@ from mesh.model.topology import Topology
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgKMG]")
 _MASTER = re.compile(r"spark://\S+:[0-9]+(,\S+:[0-9]+)*|k8s://\S+|yarn|local(\[[0-9]+\])?")
 
-QUERY_VERSION = "v15"
+QUERY_VERSION = "v20"
 """Part of every checkpoint path: no query that reads other topics, and no auditor whose state has
 another shape, continues from an old one."""
 

@@ -1,8 +1,9 @@
 """What each clause demands, in a sentence: the second column of docs/spec-map.md.
 
 `K` are rules of the wire and of the protocols between nodes, `R` of reliability, `K-` of what Kafka
-itself does, `PAT` of the tree layer. Those that examples show stand in examples/README.md and are
-read there.
+itself does, `PAT` of the tree layer, `H` of what hardens it, `I` and `Q` what never breaks there, at
+any time and while all is quiet. Those that examples show stand in examples/README.md and are read
+there.
 """
 
 from __future__ import annotations
@@ -93,28 +94,43 @@ SEAMS = {
 }
 
 RELIABILITY = {
+    "R1": "A partition of a link's topic has one writer, and guaranteed and direct messages share "
+    "neither topic nor writer.",
     "R2": "Partitions are assigned, and a lane keeps one transactional id through all its owners: "
     "the next one fences the last, and ends a transaction that would hide records.",
     "R3": "After a commit of which a request was repeated, late or lost, the writer is thrown "
     "away, and the next one reads what was committed.",
     "R4": "What is torn or lost between two nodes shows in the chain, and is sent again as long "
     "as the sender's source has it.",
+    "R5": "How far a source is read, and of which topic that is, is committed on the node's own "
+    "Kafka cluster with what came of it, and where nothing did.",
     "R6": "No reader jumps where its position is outside the log: a guaranteed source stops and "
     "names the range until an operator accepts it, a direct one counts and goes on.",
     "R7": "After a failed transaction a lane forgets what it had in hand and goes on from what is "
     "committed; of a fatal error nobody believes that it committed nothing.",
     "R8": "Control topics are written in transactions by the owner of lane 0, and readers take "
     "only what is not older than what they have.",
+    "R9": "Who a node is and its epoch stand on its own control topic: no folder can be lost.",
     "R10": "A message that comes back to a node that it has visited, or has a path longer than "
     "there are nodes, is a dead letter that names the loop.",
+    "R11": "Headers of the mesh are the mesh's: a client's are removed, and a frame counts only in "
+    "the outbox of who sent it.",
     "R12": "Nothing is dropped without a reason that is counted, and a guaranteed message that is "
     "refused leaves a dead letter; no record ends a process again and again.",
+    "R13": "Key, headers and value of a message have one limit together, and topics of the mesh "
+    "have room for what the mesh adds.",
     "R14": "Everything that waits has a limit; a link or endpoint that is full waits alone, and "
     "whoever is concerned is told.",
     "R15": "`mesh doctor` checks what the promises rest on: replication, settings of topics, "
     "rights, identities and versions.",
     "R16": "Settings of the Kafka client on which exactly-once rests are fixed, as how long a "
     "transaction may stay open.",
+    "R17": "Checks stay on in production: what contradicts itself is told, costs the record that led "
+    "there at most, and nothing goes on from a state that is broken.",
+    "R18": "Colours have an order, and the greater is taken: each part comes to one, and two parts "
+    "that meet are one heal, whichever end saw it.",
+    "R19": "What a later minor version adds is handed on untouched; a major version that is not "
+    "known stops its link by name; bytes that were ever written are still read.",
 }
 
 TREES = {
@@ -126,8 +142,69 @@ TREES = {
     "PAT-12": "Applications that ask for it are told once of each split and each heal.",
 }
 
+HARDENINGS = {
+    "H1": "A role without routes is never complete.",
+    "H2": "Each instance has its sequence and hops; what is newest wins, tombstones too.",
+    "H3": "Publishes reach every node.",
+    "H4": "Recoveries ask every node.",
+    "H5": "A recovery ends by echo; one that is cut short certifies nothing.",
+    "H6": "Taking part in the recovery of another certifies nothing.",
+    "H7": "For shared roles the word of one complete responder is not enough.",
+    "H8": "A recovery certifies the state at its start.",
+    "H9": "Messages under way, or just closed, go over routes that come late.",
+    "H10": "A dead end recovers once before it is called stale.",
+    "H11": "What leads back to a sender belongs to a session of the link.",
+    "H12": "Duplicates, stale routes and ends without an answer are accounted for.",
+    "H13": "Both ends of a link detect a heal, once per session.",
+    "H14": "A node takes a colour on first use.",
+    "H15": "Exclusive roles are published again after a heal; who publishes a lower one is told.",
+    "H16": "Realms have a map and a colour of their own.",
+    "H17": "Routes are installed over live links only.",
+    "H18": "A send to one instance tries the next route, and recovers once, before it gives up.",
+    "H19": "Hops are limited.",
+    "H20": "A directed recovery is used only where nothing has moved since the heal.",
+    "H21": "A list of heals that grows too long is given up, and everything recovers.",
+}
+
+INVARIANTS = {
+    "I1": "A message comes to an instance at most once.",
+    "I2": "A sender that lives sees one last answer, and nothing after it.",
+    "I3": "Nothing is left when all is quiet.",
+    "I4": "Each question of a recovery has one echo at most, and whoever began it comes to an end.",
+    "I5": "A send to one instance is delivered once at most.",
+    "I6": "There are no more answers than deliveries give, and as many where nothing was lost.",
+    "I7": "The routes to an instance lead from node to node and never round.",
+    "I8": "Each route leads over a link that is up and has an edge, as each edge's link is up.",
+    "I9": "Nobody has a route to an instance of its own.",
+    "I10": "The same inputs give the same outputs.",
+    "Q1": "A send reaches exactly the instances that can be reached, or one answer says there is "
+    "none.",
+    "Q2": "Within a realm the same holds of what can be reached inside.",
+    "Q3": "A send to one instance reaches one, if there is any.",
+    "Q4": "One response is one answer with all that was said.",
+    "Q5": "The nodes of a part have one colour, and two parts never the same.",
+    "Q6": "An exclusive role has one holder in a part, and all ways lead there.",
+    "Q7": "After a heal the first holds across both sides, without any publish.",
+    "Q8": "It holds after any trees were forgotten.",
+    "Q9": "A reply takes the way of its message back, hop for hop.",
+    "Q10": "Identical sends soon cause no traffic but their own.",
+    "Q11": "Two sends of one sender arrive in order where routes stay as they are.",
+    "Q12": "An edge is one at both its ends, and goes when neither has a route over it.",
+}
+
 OTHERS = {
     "EMS-0": "A topology is legal if no source reaches a node by two walks, or itself by one.",
 }
 
-TOLD = {**WIRE, **SEAMS, **RELIABILITY, **TREES, **OTHERS}
+TOLD = {
+    **WIRE,
+    **SEAMS,
+    **RELIABILITY,
+    **TREES,
+    **HARDENINGS,
+    **INVARIANTS,
+    **OTHERS,
+}
+
+ARGUED = dict.fromkeys(("K-5", "K-9", "K-10"), "0062-existing-topics-are-not-bound-yet.md")
+"""Clauses that nothing can break yet, and the decision in `docs/adr` that says why."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from structlog.testing import capture_logs
+
+from mesh.model.effects import Note
 
 
 class Said:
@@ -22,6 +24,12 @@ class Said:
             for one in self._entries
             if one["event"] == event
         ]
+
+
+def noted(effects: Iterable[object]) -> Said:
+    """Return what pure code has the worker write: the notes among its effects."""
+    notes = [one for one in effects if isinstance(one, Note)]
+    return Said([{"event": one.event, "log_level": one.level, **one.fields} for one in notes])
 
 
 @contextmanager

@@ -77,46 +77,11 @@ TREE_LAYER = {
     "tree_layer 7.4": "What listeners are told of splits and heals.",
     "tree_layer 7.5": "Trees that every node is on: all nodes, realms, each node alone.",
     "tree_layer 8": "What applications call, and what they are answered.",
-    "tree_layer 9": "Faults of the source, with a counter-example for each hardening below.",
-    "tree_layer 10": "The invariants below.",
+    "tree_layer 9": "Faults of the source, with a counter-example for each hardening `H`.",
+    "tree_layer 10": "The invariants `I` and `Q`.",
     "tree_layer 11": "Fifty-six scenarios.",
     "tree_layer 12": "On Kafka: a topic per directed link, sessions, fencing, failure detection.",
     "tree_layer 13": "Rulings that win over the sections before them.",
 }
 
-HARDENINGS = {
-    "H1": "A role without routes is never complete.",
-    "H2": "Each instance has its sequence and hops; what is newest wins, tombstones too.",
-    "H3": "Publishes reach every node.",
-    "H4": "Recoveries ask every node.",
-    "H5": "A recovery ends by echo; one that is cut short certifies nothing.",
-    "H6": "Taking part in the recovery of another certifies nothing.",
-    "H7": "For shared roles the word of one complete responder is not enough.",
-    "H8": "A recovery certifies the state at its start.",
-    "H9": "Messages under way, or just closed, go over routes that come late.",
-    "H10": "A dead end recovers once before it is called stale.",
-    "H11": "What leads back to a sender belongs to a session of the link.",
-    "H12": "Duplicates, stale routes and ends without an answer are accounted for.",
-    "H13": "Both ends of a link detect a heal, once per session.",
-    "H14": "A node takes a colour on first use.",
-    "H15": "Exclusive roles are published again after a heal; who publishes a lower one is told.",
-    "H16": "Realms have a map and a colour of their own.",
-    "H17": "Routes are installed over live links only.",
-    "H18": "A send to one instance tries the next route, and recovers once, before it gives up.",
-    "H19": "Hops are limited.",
-    "H20": "A directed recovery is used only where nothing has moved since the heal.",
-    "H21": "A list of heals that grows too long is given up, and everything recovers.",
-}
-
-INVARIANTS = {
-    "I1": "A message comes to an instance at most once.",
-    "I3": "Nothing is left when all is quiet.",
-    "I10": "The same inputs give the same outputs.",
-    "Q1": "A send reaches exactly the instances that can be reached, or one answer says there is none.",
-    "Q7": "After a heal that holds across both sides, without any publish.",
-    "Q8": "It holds after any trees were forgotten.",
-    "Q10": "Identical sends soon cause no traffic but their own.",
-    "Q11": "Two sends of one sender arrive in order where routes stay as they are.",
-}
-
-SECTIONS = {**DESIGN, **TREE_LAYER, **HARDENINGS, **INVARIANTS}
+SECTIONS = {**DESIGN, **TREE_LAYER}

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tests.clauses import TOLD
+from tests.clauses import ARGUED, TOLD
 from tests.sections import SECTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,30 +26,30 @@ CLAUSES = (
     *(f"DMR-{number}" for number in range(1, 14)),
     *(f"K-{number}" for number in range(1, 13)),
     *(f"PAT-{number}" for number in range(1, 13)),
+    *(f"R{number}" for number in range(1, 20)),
+    *(f"H{number}" for number in range(1, 22)),
+    *(f"I{number}" for number in range(1, 11)),
+    *(f"Q{number}" for number in range(1, 13)),
 )
-"""The rules of the wire and the scenarios of the source systems: each is to have a test."""
-
-LATER = ("K-5", "K-9", "K-10")
-WHY_LATER = "of existing Kafka topics that are bound to subjects, which the mesh does not do yet"
+"""The numbered rules of all documents: each has a test, or a decision says why it has none."""
 
 HOW_MADE = (
     "Made by `python -m tests.spec_map` from the `Spec:` lines of the code; do not edit. `K` are "
     "rules of the wire and of the protocols between nodes, `R` of reliability, `K-` of what Kafka "
     "itself does; `EMS`, `UM`, `DMR` and `PAT` are of the systems whose routing the mesh follows: "
-    "TIBCO EMS, Universal Messaging, Solace, and the tree layer."
+    "TIBCO EMS, Universal Messaging, Solace, and the tree layer, whose hardenings are `H` and whose "
+    "invariants are `I`, at any time, and `Q`, while all is quiet."
 )
 HOW_NAMED = (
     "The code also names sections of the documents that the mesh was designed by: `DESIGN`, "
-    "`kafka.md` (the wire), `lab.md` (scenario files) and `tree_layer` (roles on trees), whose "
-    "hardenings are `H` and whose invariants are `I` and `Q`."
+    "`kafka.md` (the wire), `lab.md` (scenario files) and `tree_layer` (roles on trees)."
 )
 _EXAMPLE = re.compile(r"\| ((?:EMS|UM|DMR|PAT)-\d+) \| (.+?) \|")
 _SPEC = re.compile(r"Spec:([^\n]*(?:\n[^\n]*)?)")
-_CLAUSE = re.compile(r"\b(?:(K|R|EMS-|UM-|DMR-|K-|PAT-)(\d+)(?:(?:-|\.\.| to )\1?(\d+))?)\b")
+_CLAUSE = re.compile(r"\b(?:(K|R|H|I|Q|EMS-|UM-|DMR-|K-|PAT-)(\d+)(?:(?:-|\.\.| to )\1?(\d+))?)\b")
 _SECTION = re.compile(
     r"\b(DESIGN|tree_layer|kafka\.md|lab\.md) §?(\d+(?:\.\d+)?(?:, \d+(?:\.\d+)?)*)"
 )
-_RULE = re.compile(r"\b([HIQ]\d+)\b")
 
 
 def clauses_of(text: str) -> Iterator[str]:
@@ -61,12 +61,11 @@ def clauses_of(text: str) -> Iterator[str]:
 
 
 def sections_of(text: str) -> Iterator[str]:
-    """Yield the sections, hardenings and invariants that a text names after `Spec:`."""
+    """Yield the sections that a text names after `Spec:`."""
     for match in _SPEC.finditer(text):
         for document, numbers in _SECTION.findall(match.group(1)):
             for number in numbers.split(", "):
                 yield f"{document} {number}"
-        yield from _RULE.findall(match.group(1))
 
 
 def tests_by_clause() -> Mapping[str, list[str]]:
@@ -114,12 +113,12 @@ def page() -> str:
     said = demands()
     tests, modules = tests_by_clause(), modules_by_clause()
     every = sorted({*tests, *modules, *CLAUSES}, key=_order)
-    untested = [clause for clause in every if clause not in tests and clause not in LATER]
+    untested = [clause for clause in every if clause not in tests and clause not in ARGUED]
     lines = [
         "# Clauses, their tests and their modules",
         HOW_MADE,
         "",
-        f"Without a test: {', '.join(untested) or 'none'}. For later: {', '.join(LATER)}, {WHY_LATER}.",
+        f"Without a test or a decision: {', '.join(untested) or 'none'}.",
         "",
         "| clause | what it demands | tests | modules |",
         "|---|---|---|---|",
@@ -142,7 +141,10 @@ def page() -> str:
 
 
 def _nothing(clause: str) -> str:
-    return "later" if clause in LATER else "**none**"
+    if clause not in ARGUED:
+        return "**none**"
+    decision = ARGUED[clause]
+    return f"none: [ADR {int(decision[:4])}](adr/{decision})"
 
 
 def _order(clause: str) -> tuple[str, int]:

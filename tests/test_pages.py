@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from mesh.cli.commands import COMMANDS, CommandGroup
-from mesh.cli.main import app
+from mesh.cli.main import app, main
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
@@ -148,6 +148,118 @@ def test_every_command_that_people_are_told_to_type_is_there() -> None:
 )
 def test_a_command_that_is_not_there_would_be_seen(line: str, word: str) -> None:
     assert what_is_wrong(line) == word
+
+
+SHELL_PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "examples/*.md", "infra/**/*.md")
+SEPARATORS = set(";|&")
+
+
+def typed() -> Iterator[tuple[str, list[str]]]:
+    """Yield each command in a shell block of a page, as the shell would take its words apart."""
+    for path in sorted({one for pattern in SHELL_PAGES for one in ROOT.glob(pattern)}):
+        text = path.read_text(encoding="utf-8")
+        for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                for words in commands_in(line):
+                    yield str(path.relative_to(ROOT)), words
+
+
+def commands_in(line: str) -> Iterator[list[str]]:
+    """Yield the commands of a line of a shell, without redirections and what is set for them."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words: list[str] = []
+    for word in [*lexer, ";"]:
+        if not SEPARATORS.isdisjoint(word) and set(word) <= SEPARATORS:
+            command = words[: words.index(">")] if ">" in words else words
+            if command:
+                yield command
+            words = []
+        elif words or not re.fullmatch(r"[A-Z_]+=.*", word):
+            words.append(word)
+
+
+def mesh_words(command: list[str]) -> list[str] | None:
+    """Return what `mesh` is given by a command, be it run elsewhere (`... -- mesh status`)."""
+    for at, word in enumerate(command):
+        if word in ("mesh", ".venv/bin/mesh") and command[at - 1 : at] in ([], ["--"]):
+            return command[at + 1 :]
+    return None
+
+
+MESH_LINES = [(page, words) for page, line in typed() if (words := mesh_words(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    MESH_LINES,
+    ids=[f"{page}: {shlex.join(words)}" for page, words in MESH_LINES],
+)
+def test_a_line_of_a_page_is_one_that_the_command_takes(page: str, words: list[str]) -> None:
+    """Every argument and option is there and has its form, as far as nothing is looked at."""
+    found, given = COMMAND_LINE, list(words)
+    while hasattr(found, "commands"):
+        found = found.commands[given.pop(0)]
+    assert found.make_context(page, given).params
+
+
+ALONE = [
+    words
+    for page, words in MESH_LINES
+    if page == "README.md"
+    and (
+        words[0] in ("validate", "walks", "topology", "schema")
+        or (words[0] == "route" and len(words) > 3)
+        or (words[0] == "plan" and "--from" in words)
+        or (words[:2] == ["lab", "run"] and "--backend" not in words)
+    )
+]
+"""What asks no mesh: all that it looks at stands in files."""
+
+
+@pytest.mark.parametrize("words", ALONE, ids=shlex.join)
+def test_a_line_of_the_first_page_that_needs_no_mesh_does_what_it_says(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Run as it stands there, in a folder with the examples and with the files of the reader."""
+    before = (ROOT / "examples" / "topologies" / "fig36.yaml").read_text(encoding="utf-8")
+    (tmp_path / "old.yaml").write_text(before, encoding="utf-8")
+    (tmp_path / "new.yaml").write_text(before.replace("title: World", "title: Earth"))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    said = capsys.readouterr()
+    code = 2 if "illegal" in words[1] else 3 if words[0] == "plan" else 0
+    assert (ended.value.code or 0, bool(said.out or said.err)) == (code, True), said
+
+
+def test_the_lines_that_need_no_mesh_are_found() -> None:
+    """None of them is left out because a page is written in another way."""
+    assert {words[0] for words in ALONE} >= {
+        "validate",
+        "walks",
+        "topology",
+        "route",
+        "plan",
+        "lab",
+    }
+    assert list(commands_in("A=1 mesh x 'a b' > f; mv f g | c # d")) == [
+        ["mesh", "x", "a b"], ["mv", "f", "g"], ["c"]
+    ]  # fmt: skip
+
+
+def test_what_pages_have_people_make_or_run_is_there() -> None:
+    """Targets of the Makefile, and modules that are run."""
+    made = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    lines = [line for _, line in typed()]
+    assert {line[1] for line in lines if line[0] == "make"} - made == set()
+    modules = {line[2] for line in lines if line[:2] == [".venv/bin/python", "-m"]}
+    assert [name for name in modules if not is_there(name)] == []
+    assert len(modules) > 3
 
 
 EVENT = re.compile(r"[a-z]+\.[a-z_]+")

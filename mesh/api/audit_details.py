@@ -43,7 +43,13 @@ def _add_summed(counts: dict[str, Any], summed: Sequence[Summed]) -> None:
 
 
 def heatmap_document(snapshot: Snapshot, minutes: int, at_ms: int | None) -> dict[str, Any]:
-    """Return the audit by endpoint and minute, and what came there by the nodes' own account."""
+    """Return the audit by endpoint and minute, and what came there by the nodes' own account.
+
+    Args:
+        snapshot: The newest look at the mesh.
+        minutes: How many, the last of them that of the moment.
+        at_ms: The moment that it is about, since 1970; None for now.
+    """
     traffic = snapshot.watch.traffic
     endpoints = endpoint_items(snapshot, "", at_ms)
     names = [name for name, one in endpoints if one["class"] == "guaranteed"]

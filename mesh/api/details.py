@@ -27,7 +27,12 @@ HISTORY_MINUTES = 60
 
 
 def mesh_document(snapshot: Snapshot, at_ms: int | None) -> dict[str, Any]:
-    """Return the mesh as a whole: what is in force, Kafka clusters, how far all is proven."""
+    """Return the mesh as a whole: what is in force, Kafka clusters, how far all is proven.
+
+    Args:
+        snapshot: The newest look at the mesh.
+        at_ms: The moment that it is about, since 1970; None for now.
+    """
     seen, traffic, trail = snapshot.seen, snapshot.watch.traffic, snapshot.watch.trail
     return {
         "mesh": seen.topology.name,
@@ -128,7 +133,14 @@ def _node_commands(node: str) -> list[str]:
 def link_document(
     snapshot: Snapshot, source: str, target: str, at_ms: int | None
 ) -> dict[str, Any]:
-    """Return one direction of a link: what it carries and for whom, and what it does not."""
+    """Return one direction of a link: what it carries and for whom, and what it does not.
+
+    Args:
+        snapshot: The newest look at the mesh.
+        source: Who sends.
+        target: Who reads; a link in that direction is known.
+        at_ms: The moment that it is about, since 1970; None for now.
+    """
     home = snapshot.seen.topology.nodes[source].kafka
     asked = {home: snapshot.seen.kafka[home]} if at_ms is None else {}
     row = dict(link_items(snapshot, at_ms, asked))[f"{source}->{target}"]

@@ -116,7 +116,8 @@ def serve(topology: Topology, settings: ServeSettings, announce: Callable[[str],
     Args:
         topology: The mesh, with the addresses of its Kafka clusters.
         settings: Where and to whom.
-        announce: Told the address once it can be asked.
+        announce: Told the address once it can be asked. What it raises ends the server: nobody
+            would know where it is.
 
     Raises:
         ConfigError: The settings let everybody in, or no address of a Kafka cluster is known.
@@ -188,11 +189,14 @@ async def _run(
     server = _Server(config, feed)
     live.start()
     announcing = asyncio.create_task(_announce_when(server, live, announce))
+    announcing.add_done_callback(server.end_if_failed)
     try:
         await server.serve(sockets=[listener])
     finally:
         announcing.cancel()
         await asyncio.to_thread(live.stop)
+    with suppress(asyncio.CancelledError):  # it was told to end before there was an address to tell
+        await announcing
 
 
 class _Server(uvicorn.Server):
@@ -215,6 +219,10 @@ class _Server(uvicorn.Server):
         finally:
             for one in wanted:
                 loop.remove_signal_handler(one)
+
+    def end_if_failed(self, task: asyncio.Task[None]) -> None:
+        """End where a task has raised."""
+        self.should_exit |= not task.cancelled() and task.exception() is not None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,9 @@ from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
+    from mesh.model.topology import Topology
     from mesh.operate.audit.latest import Audited
-
+    from mesh.transport.port import KafkaCluster
 
 SinceOption = Annotated[
     str | None,
@@ -58,21 +60,31 @@ def report(
     render_verdict(data, lambda: _table(data, limit), output)
 
 
-def audited(target: Target) -> Audited:
-    """Return what the auditor of a mesh has written.
+@contextmanager
+def open_audit(target: Target) -> Iterator[tuple[Topology, KafkaCluster]]:
+    """Open the Kafka cluster to which the auditor of a mesh writes.
 
     Raises:
         ConfigError: There is no mesh, or it names no Kafka cluster for the audit.
-        TransportError: That Kafka cluster does not answer.
+    """
+    topology = running_mesh(target).topology
+    if not topology.audit_kafka:
+        text = "there is no Kafka cluster to read from; declare one in spec.kafka"
+        raise wrong_input("spec.audit.kafka", text)
+    with open_clusters(topology, topology.audit_kafka) as kafka:
+        yield topology, kafka[topology.audit_kafka]
+
+
+def audited(target: Target) -> Audited:
+    """Return what the auditor of a mesh has written; raises as `open_audit` does.
+
+    Raises:
+        TransportError: Its Kafka cluster does not answer.
     """
     from mesh.operate.audit.trail import AuditTrail
 
-    topology = running_mesh(target).topology
-    if not topology.audit_kafka:
-        raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
-    with open_clusters(topology, topology.audit_kafka) as kafka:
-        home = kafka[topology.audit_kafka]
-        return AuditTrail.read_once(topology, home, clock.now_ms).audited()
+    with open_audit(target) as (topology, kafka):
+        return AuditTrail.read_once(topology, kafka, clock.now_ms).audited()
 
 
 def status(

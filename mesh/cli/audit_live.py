@@ -7,17 +7,18 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mesh.cli import clock
+from mesh.cli.audit import open_audit
 from mesh.cli.options import ProbesOption
 from mesh.cli.render import EXIT_NOT_WELL, printable, standard_output
-from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
-from mesh.errors import missing_package, wrong_input
+from mesh.errors import missing_package
 from mesh.operate.audit.entries import entry_of
 from mesh.operate.audit.latest import is_unsure
 
@@ -122,19 +123,12 @@ def follow(
     from mesh.transport.following import Follower
     from mesh.transport.port import TopicPartition
 
-    topology = running_mesh(target).topology
-    if not topology.audit_kafka:
-        raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read from")
-    places = [
-        TopicPartition(topology.names.audit(table), 0) for table in ("findings", "certificates")
-    ]
-    with open_clusters(topology, topology.audit_kafka) as kafka:
-        follower = Follower(kafka[topology.audit_kafka], "audit-follow", clock.now_ms)
-        follower.add(places)
-        try:
+    with open_audit(target) as (topology, kafka):
+        tables = map(topology.names.audit, ("findings", "certificates"))
+        follower = Follower(kafka, "audit-follow", clock.now_ms)
+        follower.add([TopicPartition(table, 0) for table in tables])
+        with closing(follower):
             _print(follower, as_json=as_json, until_found=until_found)
-        finally:
-            follower.close()
 
 
 def _print(follower: Follower, *, as_json: bool, until_found: bool) -> None:

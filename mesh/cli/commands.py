@@ -140,6 +140,9 @@ COMMANDS: Sections = {
             {
                 "run": Command("node:run", "Serve a node: one worker process"),
                 "resume": Command("resume:resume_node", "Accept what was lost, and go on"),
+                "forget": Command(
+                    "forget:forget_node", "End what a node keeps of a former neighbour"
+                ),
                 "disable": Command("disable:disable_node", "Disable all links of a node"),
                 "enable": Command("disable:enable_node", "Enable all links of a node again"),
             },

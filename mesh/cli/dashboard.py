@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from mesh.cli.render import standard_output
 from mesh.cli.session import quiet_client_library, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.errors import missing_package
@@ -118,4 +119,9 @@ def _serve(
     topology = running_mesh(target).topology
     quiet_client_library()
     set_up_logs()
-    serve(topology, settings, typer.echo)
+    serve(topology, settings, _tell_address)
+
+
+def _tell_address(address: str) -> None:
+    with standard_output():
+        typer.echo(address)

@@ -25,7 +25,16 @@ def demo(
             min=0, help="Seconds of traffic before the final account; 0: run until Ctrl-C."
         ),
     ] = 0.0,
-    rate: Annotated[float, typer.Option(min=1, max=20_000, help="Flights per second.")] = 1000.0,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            max=20_000,
+            show_default=False,
+            help="Flights per second. By default 1000, and until Ctrl-C no more than the auditor "
+            "proves on this machine.",
+        ),
+    ] = None,
     audit: Annotated[
         bool, typer.Option("--audit/--no-audit", help="Run the auditor, which needs Spark.")
     ] = True,

@@ -11,7 +11,7 @@ from mesh.cli.link import check_ends, check_part
 from mesh.cli.options import EndArgument, NodeArgument, OtherEndArgument, WhyOption
 from mesh.cli.problems import EXIT_COULD_NOT_RUN
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say
-from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 
@@ -63,7 +63,7 @@ def disable_node(
     could not be told; repeat the command.
     """
 
-    def ends(seen: Session) -> Ends:
+    def ends(seen: CommandSession) -> Ends:
         found = _ends_of_node(seen, node)
         _refuse_waiting(seen, node, output)
         return found
@@ -84,7 +84,7 @@ def enable_node(
 
 
 def _tell(
-    target: Target, ends_in: Callable[[Session], Ends], why: str | None, output: Output
+    target: Target, ends_in: Callable[[CommandSession], Ends], why: str | None, output: Output
 ) -> NoReturn:
     """Have ends of links disable them, or without a reason enable them, and end the command."""
     from mesh.model.control import Pause
@@ -112,21 +112,21 @@ def _tell(
     raise typer.Exit(EXIT_COULD_NOT_RUN if failed else 0)
 
 
-def _ends_of_link(seen: Session, one: str, other: str) -> Ends:
+def _ends_of_link(seen: CommandSession, one: str, other: str) -> Ends:
     from mesh.view.disabling import ends_of
 
     check_part(seen, one, other, None, None)
     return ends_of(one, other)
 
 
-def _ends_of_node(seen: Session, node: str) -> Ends:
+def _ends_of_node(seen: CommandSession, node: str) -> Ends:
     from mesh.view.disabling import ends_of
 
     check_node(seen.topology, node, "NODE")
     return [end for other in seen.topology.neighbours(node) for end in ends_of(node, other)]
 
 
-def _refuse_waiting(seen: Session, node: str, output: Output) -> None:
+def _refuse_waiting(seen: CommandSession, node: str, output: Output) -> None:
     """End the command if guaranteed messages wait on links of a node, and show where."""
     waiting = _waiting(seen, node)
     if not waiting:
@@ -143,7 +143,7 @@ def _refuse_waiting(seen: Session, node: str, output: Output) -> None:
     raise typer.Exit(EXIT_NOT_WELL)
 
 
-def _waiting(seen: Session, node: str) -> Sequence[dict[str, Any]]:
+def _waiting(seen: CommandSession, node: str) -> Sequence[dict[str, Any]]:
     """Return the outboxes of a node's links in which guaranteed messages wait, or may wait."""
     from mesh.model.frames import MessageClass
     from mesh.operate.links.flows import outbox_backlogs

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from mesh.cli.render import Output, OutputOption, grid, render
-from mesh.cli.session import LOOK_WITHIN_S, open_clusters, running_mesh
+from mesh.cli.session import LOOK_WITHIN_S, open_clusters, topology_at
 from mesh.cli.target import HERE, Target
-from mesh.config.nearest import check_node
 
 MOST_DEFAULT = 1_000
 
@@ -37,8 +36,7 @@ def dlq(
     from mesh.operate.documents.messages import letter_document
     from mesh.operate.messages.dead_letters import check_queue, read_letters
 
-    topology = running_mesh(target, near=node).topology
-    check_node(topology, node, "NODE")
+    topology = topology_at(target, node, "NODE", is_look=True)
     home = topology.nodes[node].kafka
     with open_clusters(topology, home, LOOK_WITHIN_S) as kafka:
         if queue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,10 +25,8 @@ from mesh.errors import wrong_input
 from mesh.model.counted import counted
 
 if TYPE_CHECKING:
-    from mesh.model.topology import Topology
     from mesh.operate.doctor import Category, Check, Examination
     from mesh.operate.doctor.fixes import Fix
-    from mesh.transport.port import KafkaCluster
 
 _AGAIN_S = 1.0
 
@@ -108,7 +107,8 @@ def _examined(
     dry_run: bool,
 ) -> tuple[Sequence[Check], Sequence[Fix] | None]:
     """Return what the checks say, again and again until nothing fails, and what was mended."""
-    from mesh.operate.doctor import Result
+    from mesh.operate.doctor import Result, examine
+    from mesh.operate.doctor.fixes import fixes_of, mend
 
     chosen = _chosen(category, before_start=pre)
     deadline_ms = clock.now_ms() + int(wait * 1000)
@@ -116,8 +116,9 @@ def _examined(
     while True:
         with _examination(target, patience, before_start=pre) as at:
             if mends and fixes is None:
-                fixes = _fixes(at, dry_run=dry_run)
-            checks = _checks(at, chosen)
+                found = list(fixes_of(at))
+                fixes = found if dry_run else list(mend(at, found))
+            checks = list(examine(at, chosen))
         is_well = all(check.result is not Result.FAILED for check in checks)
         if is_well or clock.now_ms() >= deadline_ms:
             return checks, fixes
@@ -145,22 +146,13 @@ def _examination(
     from mesh.operate.doctor import Examination
     from mesh.view.mesh_view import MeshView
 
-    def see(
-        topology: Topology,
-        kafka: Mapping[str, KafkaCluster],
-        view: MeshView,
-        beats: Mapping[str, bool],
-    ) -> Examination:
-        return Examination(
-            topology=topology,
-            kafka=kafka,
-            view=view,
-            beats=beats,
-            pause=clock.pause,
-            wall_ms=clock.wall_ms,
-            patience_s=patience_s,
-            is_before_start=before_start,
-        )
+    see = partial(
+        Examination,
+        pause=clock.pause,
+        wall_ms=clock.wall_ms,
+        patience_s=patience_s,
+        is_before_start=before_start,
+    )
 
     if before_start:
         topology = topology_of(target)
@@ -168,23 +160,11 @@ def _examination(
             open_clusters(topology) as kafka,
             closing(MeshView(topology, kafka, clock.now_ms, name="view")) as view,
         ):
-            yield see(topology, kafka, view, dict.fromkeys(topology.nodes, False))
+            beats = dict.fromkeys(topology.nodes, False)
+            yield see(topology=topology, kafka=kafka, view=view, beats=beats)
     else:
         with open_session(target, needs_kafka=False, is_look=False) as seen:
-            yield see(seen.topology, seen.kafka, seen.view, seen.beats)
-
-
-def _fixes(at: Examination, *, dry_run: bool) -> Sequence[Fix]:
-    from mesh.operate.doctor.fixes import fixes_of, mend
-
-    found = list(fixes_of(at))
-    return found if dry_run else list(mend(at, found))
-
-
-def _checks(at: Examination, chosen: Sequence[Category]) -> Sequence[Check]:
-    from mesh.operate.doctor import examine
-
-    return list(examine(at, chosen))
+            yield see(topology=seen.topology, kafka=seen.kafka, view=seen.view, beats=seen.beats)
 
 
 def _print(data: Mapping[str, Any], output: DoctorOutput, *, every: bool) -> None:

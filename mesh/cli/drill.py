@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from mesh.cli import clock
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say
-from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
 
@@ -77,7 +77,7 @@ def drill(
     raise typer.Exit(0 if found else EXIT_NOT_WELL)
 
 
-def _refuse(seen: Session, drill: DrillKind) -> None:
+def _refuse(seen: CommandSession, drill: DrillKind) -> None:
     """Refuse a drill where nothing in force allows it, or somebody would get what it publishes."""
     from mesh.operate.audit.drills import refuse_if_wanted, refuse_unless_allowed
 

@@ -57,7 +57,8 @@ def delete_endpoint(
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
         if seen.view.is_unreachable(node):
-            raise wrong_input(node, "its Kafka cluster does not answer", code=NOT_KNOWN)
+            text = "its Kafka cluster does not answer; repeat the command when it does"
+            raise wrong_input(node, text, code=NOT_KNOWN)
         mesh = (seen.topology, seen.view, seen.kafka, node, endpoint)
         one, problems = refusals(*mesh, allow_unread=unread)
         if one is not None and not problems and not yes:

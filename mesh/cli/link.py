@@ -16,9 +16,9 @@ from mesh.cli.options import (
 )
 from mesh.cli.render import Output, OutputOption, grid, render, say
 from mesh.cli.resume import resume_stopped
-from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
-from mesh.config.nearest import check_node
+from mesh.config.nearest import check_node, link_fault
 from mesh.errors import wrong_input
 from mesh.model.counted import numbered
 
@@ -116,7 +116,7 @@ def check_ends(one: str, other: str, source: str | None = None) -> None:
 
 
 def check_part(
-    seen: Session, one: str, other: str, source: str | None, partition: int | None
+    seen: CommandSession, one: str, other: str, source: str | None, partition: int | None
 ) -> None:
     """Refuse ends without a link, and parts of a link that do not exist.
 
@@ -125,8 +125,8 @@ def check_part(
     """
     for node in (one, other):
         check_node(seen.topology, node, "NODE")
-    if other not in seen.topology.neighbours(one):
-        raise wrong_input("NODE", f"there is no link between {one} and {other}")
+    if (fault := link_fault((one, other), seen.topology)) is not None:
+        raise wrong_input("NODE", fault)
     sources = (one, other) if source is None else (source,)
     count = max(seen.topology.nodes[node].partitions for node in sources)
     if partition is not None and partition >= count:

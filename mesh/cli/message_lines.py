@@ -21,12 +21,20 @@ if TYPE_CHECKING:
 LOOK_S = 0.2
 """How long one look waits for messages."""
 
+ENDS_WITHIN_S = 1.0
+"""How long after Ctrl-C brokers may take to save what was acknowledged; else it comes again."""
+
 Look = Callable[[int | None], "Iterable[ReceivedMessage]"]
 """Waits a moment; yields at most so many messages, and goes on when one has been printed."""
 
 
 def print_as_they_come(
-    topology: Topology, look: Look, count: int | None, timeout_s: float, output: Output
+    topology: Topology,
+    look: Look,
+    count: int | None,
+    timeout_s: float,
+    output: Output,
+    close: Callable[[], None] = lambda: None,
 ) -> bool:
     """Print messages until enough came, silence lasted too long, or Ctrl-C.
 
@@ -36,13 +44,14 @@ def print_as_they_come(
         count: How many are wanted; None for all that come.
         timeout_s: How long a silence ends it where some are wanted.
         output: How they are printed.
+        close: Ends the looks.
 
     Returns:
         Whether as many came as were wanted.
     """
     printed = 0
     heard_s = time.monotonic()
-    with interruptible() as is_interrupted:
+    with interruptible(ENDS_WITHIN_S) as is_interrupted:
         while not is_interrupted() and (count is None or printed < count):
             before = printed
             for message in look(None if count is None else count - printed):
@@ -56,6 +65,7 @@ def print_as_they_come(
                 break
         if is_interrupted():
             say(counted(printed, "message"))
+        close()
     return count is None or printed >= count
 
 

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from mesh.cli.options import NodeArgument, ProbesOption
-from mesh.cli.target import check_addresses
 from mesh.config.nearest import check_node
 from mesh.errors import missing_package, wrong_input
 
@@ -50,8 +49,7 @@ def run(
     from mesh.worker.process.logs import set_up_logs
 
     legal = load_legal_topology(file)
-    check_addresses(bootstrap or [], legal)
-    topology = with_addresses(legal, addresses_of(bootstrap or []))
+    topology = with_addresses(legal, addresses_of(bootstrap or [], legal.kafka))
     check_node(topology, node, f"{file}: spec.nodes")
     for name in {topology.nodes[n].kafka: None for n in [node, *topology.neighbours(node)]}:
         if topology.kafka[name].is_embedded:

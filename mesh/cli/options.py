@@ -34,6 +34,20 @@ def checked_name(param: typer.CallbackParam, value: str | list[str] | None) -> A
     return value
 
 
+def checked_zone(text: str) -> str:
+    """Return a name of a zone, or what may be a title: whoever gives that is told the name later.
+
+    Raises:
+        ConfigError: It can be neither.
+    """
+    from mesh.config.shapes import is_one_line
+    from mesh.model.names import name_fault
+
+    if (fault := name_fault(text)) is not None and not (text and is_one_line(text)):
+        raise wrong_input("ZONE", fault, code="BAD_NAME")
+    return text
+
+
 def checked_filter(text: str) -> str:
     """Return the filter of an argument.
 
@@ -69,7 +83,7 @@ OtherEndArgument = Annotated[
     str, typer.Argument(metavar="NODE", help="The other end.", callback=checked_name)
 ]
 ZoneArgument = Annotated[
-    str, typer.Argument(metavar="ZONE", help="Its name, not its title.", callback=checked_name)
+    str, typer.Argument(metavar="ZONE", help="Its name, not its title.", callback=checked_zone)
 ]
 
 ClassOption = Annotated[str, typer.Option("--class", help="guaranteed or direct.")]

@@ -14,7 +14,7 @@ from mesh.cli import clock
 from mesh.cli.given_topology import legal_or_refused
 from mesh.cli.options import check_not_read
 from mesh.cli.render import Output, OutputOption, as_json, render
-from mesh.cli.session import Session, in_force_if_known, open_session
+from mesh.cli.session import CommandSession, in_force_if_known, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import ConfigError, wrong_input
 
@@ -119,7 +119,9 @@ def _against_file(from_file: Path, topology: Topology, locate: Locate, output: O
     return make_plan(base, topology, compare_topics(base.topology, topology, old, new, {}))
 
 
-def against_mesh(found: TopologyInForce, seen: Session, topology: Topology, locate: Locate) -> Plan:
+def against_mesh(
+    found: TopologyInForce, seen: CommandSession, topology: Topology, locate: Locate
+) -> Plan:
     """Return what a topology would change on the mesh that is seen.
 
     Raises:
@@ -145,4 +147,5 @@ def _keep(path: Path, data: Mapping[str, object]) -> None:
         finally:
             fresh.unlink(missing_ok=True)
     except OSError as error:
-        raise wrong_input("--out", f"{path} cannot be written: {error.strerror}") from error
+        text = f"{path} cannot be written: {error.strerror}; name another file"
+        raise wrong_input("--out", text) from error

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from errno import EDQUOT, ENOSPC
 from typing import Literal
 
 from typer.exceptions import TyperException
@@ -49,7 +50,8 @@ def refused_by_system(error: OSError) -> MeshError:
     """Return the error that says what the operating system did not let a command do."""
     what = error.strerror or str(error) or type(error).__name__
     if error.filename is None:
-        return OutputError(what)
+        hint = "; make room where it writes" if error.errno in (ENOSPC, EDQUOT) else ""
+        return OutputError(f"the system refused this command: {what}{hint}")
     if isinstance(error, FileExistsError):  # a folder is made unless it is there
         return StartError(f"{error.filename}: is there, and is no folder; name another place")
     return StartError(f"{error.filename}: {what}; check the path and its rights")

@@ -11,9 +11,8 @@ import typer
 
 from mesh.cli.options import ClassOption, HeaderOption, NodeOption, class_of, headers_of
 from mesh.cli.render import Output, OutputOption, render, say
-from mesh.cli.session import running_mesh
+from mesh.cli.session import topology_at
 from mesh.cli.target import HERE, Target
-from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.counted import counted
 
@@ -56,8 +55,7 @@ def publish(
     elif (fault := subject_fault(subject)) is not None:
         raise wrong_input("SUBJECT", fault)
     headers = headers_of(header or [])
-    topology = running_mesh(target, near=node, is_look=False).topology
-    check_node(topology, node, "--node")
+    topology = topology_at(target, node)
     with connect(topology, node) as client:
         if message_class is MessageClass.GUARANTEED and client.direct_only_zone is not None:
             say(

@@ -11,9 +11,8 @@ import typer
 from mesh.cli.message_lines import LOOK_S, print_as_they_come
 from mesh.cli.options import NodeOption
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say, with_unknown
-from mesh.cli.session import Heard, open_session, running_mesh
+from mesh.cli.session import Heard, open_session, topology_at
 from mesh.cli.target import HERE, Target
-from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
@@ -68,7 +67,9 @@ def show_queue(
             fold(one.name): one for one in queue_statuses(seen.topology, seen.view, seen.kafka)
         }
     if fold(queue) not in known:
-        hint = nearest(queue, [one.name for one in known.values()])
+        hint = nearest(queue, [one.name for one in known.values()]) or (
+            "; there is none yet: `mesh subscribe FILTER --queue` makes one"
+        )
         raise wrong_input("QUEUE", f"no queue is called {queue!r}{hint}", code="UNKNOWN_QUEUE")
     found = queue_document(known[fold(queue)])
     rows = [
@@ -117,8 +118,7 @@ def consume_queue(
     """
     from mesh.client import SubjectError, connect
 
-    topology = running_mesh(target, near=node, is_look=False).topology
-    check_node(topology, node, "--node")
+    topology = topology_at(target, node)
     with connect(topology, node) as client:
         try:
             consumer = client.consume(queue, deliveries_max=most)
@@ -126,9 +126,8 @@ def consume_queue(
             raise wrong_input("QUEUE", str(error)) from error
         _look_at(client, node, queue)
         is_enough = print_as_they_come(
-            topology, partial(_acknowledged, consumer), count, timeout, output
+            topology, partial(_acknowledged, consumer), count, timeout, output, consumer.close
         )
-        consumer.close()
     raise typer.Exit(0 if is_enough else EXIT_NOT_WELL)
 
 

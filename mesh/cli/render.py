@@ -93,7 +93,8 @@ def standard_output() -> Iterator[None]:
         raise
     except OSError as error:
         sys.stdout = None  # or the same comes once more when the program ends
-        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+        text = f"standard output cannot be written: {error.strerror}; send it elsewhere"
+        raise OutputError(text) from error
 
 
 def _write(text: str, output: Output) -> None:
@@ -110,7 +111,7 @@ def _for_scripts(data: Mapping[str, object], output: Literal[Output.JSON, Output
         case Output.JSON:
             return as_json(data)
         case Output.YAML:
-            return _as_yaml(data)
+            return _dumped(data, in_flow=False)
 
 
 def grid(
@@ -191,10 +192,6 @@ def _is_number(value: object) -> bool:
 def as_json(data: Mapping[str, object]) -> str:
     """Return JSON for scripts."""
     return json.dumps(data, indent=2)
-
-
-def _as_yaml(data: Mapping[str, object]) -> str:
-    return _dumped(data, in_flow=False)
 
 
 def as_flow(data: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ from rich.console import Group
 from mesh.cli import clock
 from mesh.cli.options import AcceptGapOption, NodeArgument, ResumeWaitOption
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render
-from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
@@ -42,7 +42,7 @@ def resume_node(
 
 
 def resume_stopped(
-    seen: Session,
+    seen: CommandSession,
     what: str,
     found: Sequence[StoppedSource],
     accept_gap: bool,
@@ -68,7 +68,8 @@ def resume_stopped(
     from mesh.operate.links.stops import accept, wait_resumed
 
     if accept_gap and not found:
-        raise wrong_input("--accept-gap", f"nothing is stopped on the {what}: nothing to accept")
+        text = f"nothing is stopped on the {what}: nothing to accept; leave it out"
+        raise wrong_input("--accept-gap", text)
     left = found
     if accept_gap:
         accept(seen.topology, seen.kafka, found)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mesh.cli import clock
 from mesh.cli.options import ReplyTimeoutOption, RoleArgument, TreeArgument
 from mesh.cli.render import Output, OutputOption, grid, render, say
-from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
 
@@ -68,7 +68,7 @@ def show_role(
     render(data, lambda: Group(_table(wanted), grid(columns, rows)), output)
 
 
-def _wanted(seen: Session) -> Sequence[Row]:
+def _wanted(seen: CommandSession) -> Sequence[Row]:
     from mesh.operate.documents.roles import roles_document
 
     data = roles_document(seen.topology, seen.view, seen.kafka)
@@ -150,7 +150,7 @@ NOTHING: Row = {
 }  # fmt: skip
 
 
-def asking(seen: Session) -> RoleAsking:
+def asking(seen: CommandSession) -> RoleAsking:
     """Return who asks the nodes of a mesh for a command."""
     from mesh.operate.roles.asking import RoleAsking
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mesh.cli.options import YesOption
 from mesh.cli.questions import confirm_deletion
 from mesh.cli.render import Output, OutputOption, grid, render, say
-from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import TransportError
 
@@ -45,7 +45,7 @@ def clean_roles(
     )
 
 
-def _gone(seen: Session) -> Iterator[GoneApplication]:
+def _gone(seen: CommandSession) -> Iterator[GoneApplication]:
     from mesh.operate.roles.gone_applications import gone_applications
 
     for node, declared in seen.topology.nodes.items():

@@ -15,7 +15,7 @@ import typer
 from mesh.cli.options import NodeOption, ReplyTimeoutOption, RoleArgument, TreeArgument
 from mesh.cli.render import Output, OutputOption, grid, render_verdict, say
 from mesh.cli.role import Row, asking, role_address
-from mesh.cli.session import Heard, open_session, running_mesh
+from mesh.cli.session import Heard, open_session, topology_at
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import RoleRefusedError, TransportUnavailableError, wrong_input
@@ -60,8 +60,7 @@ def send_to_role(
     if one_way and (one_instance or one_response):
         text = "goes with neither --one-instance nor --one-response; drop one"
         raise wrong_input("--one-way", text)
-    topology = running_mesh(target, near=node, is_look=False).topology
-    check_node(topology, node, "--node")
+    topology = topology_at(target, node)
     message = _message(payload, topology)
     with connect(topology, node) as client:
         roles = client.roles(APP, is_new=False).open()
@@ -134,7 +133,8 @@ def trace_role(
         message = _message(payload, seen.topology)
         at = asking(seen).open_everywhere(stack, timeout)
         if node not in at:
-            raise wrong_input("--node", f"node {node} does not answer: does it run?")
+            text = f"node {node} does not answer; start it, or see `mesh status`"
+            raise wrong_input("--node", text)
         call, hops, silent = trace_send(
             at, node, tree, role, message,
             timeout_s=timeout, one_instance=one_instance, local_realm=local_realm,

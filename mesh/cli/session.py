@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from mesh.cli import clock
 from mesh.cli.render import say
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from mesh.transport.port import KafkaCluster
     from mesh.view.mesh_view import MeshView
 
-THREADS_MAX = 16
-"""How many Kafka clusters are read side by side."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
 LOOK_WITHIN_S = 1.5
 """Who only looks waits so long for the brokers of a Kafka cluster, and shows the rest then."""
 
@@ -72,7 +74,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session(Running):
+class CommandSession(Running):
     """A running mesh as a command sees it.
 
     Attributes:
@@ -129,7 +131,7 @@ def open_session(
     needs_kafka: bool = True,
     heard: Heard = Heard.EACH,
     is_look: bool = True,
-) -> Iterator[Session]:
+) -> Iterator[CommandSession]:
     """Open the mesh that a command line names, by what is in force there.
 
     Kafka clusters that do not answer are named, and what the others hold is shown.
@@ -149,13 +151,12 @@ def open_session(
 
     stated = target.stated()
     answer_within_s = LOOK_WITHIN_S if is_look else None
-    with ExitStack() as opened:
+    with _closing_unless_interrupted() as opened:
         kafka: dict[str, KafkaCluster] = {}
-        pool = opened.enter_context(ThreadPoolExecutor(max_workers=THREADS_MAX))
 
         def look_at(topology: Topology) -> MeshView:
             _open_more(opened, kafka, topology, answer_within_s=answer_within_s)
-            view = MeshView(topology, kafka, clock.now_ms, name="view", executor=pool)
+            view = MeshView(topology, kafka, clock.now_ms, name="view", executor=UnawaitedThreads())
             opened.callback(view.close)
             view.refresh()
             return view
@@ -181,7 +182,7 @@ def open_session(
 
             hears_each = heard is Heard.EACH
             beats = beats_on_demand(view, clock.now_ms, clock.pause, hears_each=hears_each)
-        yield Session(
+        yield CommandSession(
             topology=topology,
             plain=stated.plain,
             found=found,
@@ -222,6 +223,25 @@ def running_mesh(target: Target, *, near: str | None = None, is_look: bool = Tru
     return Running(topology=topology, plain=stated.plain, found=found)
 
 
+def topology_at(
+    target: Target, node: str, where: str = "--node", *, is_look: bool = False
+) -> Topology:
+    """Return what is in force for who publishes or receives at a node.
+
+    Args:
+        target: Options of the command.
+        node: Its Kafka cluster alone is asked.
+        where: How the command line calls the node.
+        is_look: As for `open_session`.
+
+    Raises:
+        ConfigError, TransportUnavailableError: As for `running_mesh`, or there is no such node.
+    """
+    topology = running_mesh(target, near=node, is_look=is_look).topology
+    check_node(topology, node, where)
+    return topology
+
+
 def in_force_if_known(target: Target) -> Topology | None:
     """Return the topology in force, or None if that cannot be known just now."""
     try:
@@ -239,7 +259,7 @@ def open_clusters(
     Raises:
         ConfigError: One has no address, or a secret cannot be had.
     """
-    with ExitStack() as opened:
+    with _closing_unless_interrupted() as opened:
         kafka: dict[str, KafkaCluster] = {}
         _open_more(opened, kafka, topology, only, answer_within_s)
         yield kafka
@@ -265,6 +285,38 @@ def _open_more(
         if name not in kafka:
             kafka[name] = cluster
             opened.callback(cluster.close)
+
+
+class UnawaitedThreads(Executor):
+    """Makes calls side by side, in threads that neither Ctrl-C nor the end of the program awaits.
+
+    Who asks brokers that are away waits for them for seconds.
+    """
+
+    def submit(self, call: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> Future[T]:
+        """Make a call in a thread of its own."""
+        answer = Future[T]()
+        answer.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                answer.set_result(call(*given, **named))
+            except BaseException as error:  # noqa: BLE001 - for whoever asked
+                answer.set_exception(error)
+
+        threading.Thread(target=run, name="unawaited", daemon=True).start()
+        return answer
+
+
+@contextmanager
+def _closing_unless_interrupted() -> Iterator[ExitStack]:
+    """Close what is kept here, except after Ctrl-C: a thread may be using it until all ends."""
+    with ExitStack() as opened:
+        try:
+            yield opened
+        except KeyboardInterrupt:
+            opened.pop_all()
+            raise
 
 
 def quiet_client_library() -> None:
@@ -311,8 +363,7 @@ def _records_of(kafka: Mapping[str, KafkaCluster], prefix: str) -> Records:
     """
     from mesh.operate.changes.in_force import read_records
 
-    with ThreadPoolExecutor(max_workers=THREADS_MAX) as pool:
-        records = read_records(kafka, prefix, pool)
+    records = read_records(kafka, prefix, UnawaitedThreads())
     silent = records.silent
     if silent and len(silent) == len(kafka) and len(records.denied) < len(silent):
         raise TransportUnavailableError(next(iter(silent.values())))

@@ -12,13 +12,13 @@ from rich.console import Group, RenderableType
 
 from mesh.cli import clock
 from mesh.cli.render import Output, OutputOption, grid, render_verdict
-from mesh.cli.session import Heard, Session, open_session
+from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import TransportError
 from mesh.model.words import LinkWord, NodeWord
 
 if TYPE_CHECKING:
-    from mesh.operate.audit.proof import Proof
+    from mesh.operate.audit.proof import ProofProgress
 
 
 def status(
@@ -39,7 +39,7 @@ def status(
     render_verdict(data, lambda: _status_table(data), output)
 
 
-def _proof(seen: Session, wall_ms: int) -> Proof:
+def _proof(seen: CommandSession, wall_ms: int) -> ProofProgress:
     """Return how far all is proven, by what the auditor has written until now."""
     from mesh.operate.audit.proof import proof_of
     from mesh.operate.audit.trail import AuditTrail
@@ -98,6 +98,8 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
         if len(inside) > 1:
             lines.append(_parts_text(f"realm {realm}", inside))
     lines += [line for node in nodes for line in _unusual(node)]
+    if not data["ok"]:
+        lines.append("what to do about it: mesh doctor")
     return Group(*lines, grid(tuple(shown), rows))
 
 

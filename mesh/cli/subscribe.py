@@ -19,9 +19,8 @@ from mesh.cli.options import (
 )
 from mesh.cli.publish import named_queue
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, render, say
-from mesh.cli.session import running_mesh
+from mesh.cli.session import topology_at
 from mesh.cli.target import HERE, Target
-from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
 from mesh.model.control import EndpointKind
 from mesh.model.counted import listed
@@ -95,8 +94,7 @@ def subscribe(
             raise wrong_input("FILTER", "is missing: write what the endpoint wants, as in 'acme/>'")
         filter_ = named_queue("--endpoint", endpoint)
     checked_filter(filter_)
-    topology = running_mesh(target, near=node, is_look=False).topology
-    check_node(topology, node, "--node")
+    topology = topology_at(target, node)
     code = 0
     with connect(topology, node) as client:
         try:
@@ -145,8 +143,7 @@ def unsubscribe(
     from mesh.client import SubjectError, connect
 
     checked_filter(filter_)
-    topology = running_mesh(target, near=node, is_look=False).topology
-    check_node(topology, node, "--node")
+    topology = topology_at(target, node)
     with connect(topology, node) as client:
         try:
             _check_subscribed(client, node, endpoint, filter_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -110,7 +110,9 @@ class Target:
         Raises:
             ConfigError: There is none of that name.
         """
-        check_addresses(self.bootstrap, topology)
+        from mesh.config.kafka_options import addresses_of
+
+        addresses_of(self.bootstrap, topology.kafka)
 
 
 HERE = Target()
@@ -160,14 +162,3 @@ def with_bundled_options(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__annotations__ = {one.name: one.annotation for one in parameters}
     vars(with_options)["__signature__"] = signature.replace(parameters=parameters)
     return with_options
-
-
-def check_addresses(bootstrap: Sequence[str], topology: Topology) -> None:
-    """Refuse an address of a Kafka cluster that does not exist.
-
-    Raises:
-        ConfigError: There is none of that name.
-    """
-    from mesh.config.kafka_options import addresses_of
-
-    addresses_of(bootstrap, topology.kafka)

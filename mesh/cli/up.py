@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from mesh.cli.progress import Reporter
-from mesh.cli.target import check_addresses
 
 
 def up(
@@ -53,8 +52,7 @@ def up(
     from mesh.operate.changes.founding import OtherInForceError
 
     topology = load_legal_topology(file)
-    check_addresses(bootstrap or [], topology)
-    addresses = addresses_of(bootstrap or [])
+    addresses = addresses_of(bootstrap or [], topology.kafka)
     progress = Reporter()
 
     def work(stopping: Stopping) -> int:

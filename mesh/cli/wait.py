@@ -8,7 +8,7 @@ import typer
 
 from mesh.cli import clock
 from mesh.cli.render import Output, OutputOption, render_verdict
-from mesh.cli.session import Session, open_session
+from mesh.cli.session import CommandSession, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
 
@@ -62,7 +62,7 @@ def wait(
     render_verdict(data, lambda: text, output)
 
 
-def _later(seen: Session, wanted: Mapping[str, int]) -> Sequence[str]:
+def _later(seen: CommandSession, wanted: Mapping[str, int]) -> Sequence[str]:
     """Return the links over which something is not known, because nothing is heard over them."""
     from mesh.view.laggards import open_links
 
@@ -72,7 +72,7 @@ def _later(seen: Session, wanted: Mapping[str, int]) -> Sequence[str]:
     return [f"{source}->{target}" for source, target in dict.fromkeys(links)]
 
 
-def _wait(seen: Session, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
+def _wait(seen: CommandSession, wanted: Mapping[str, int], timeout_s: float) -> Sequence[str]:
     """Return what is not settled when time is over; nothing once all is."""
     from mesh.operate.interest.propagation import laggards
     from mesh.view.laggards import is_excused

@@ -28,6 +28,7 @@ from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
+    from mesh.operate.changes.put_in_force import Edit
 
 LinkOption = Annotated[
     list[str] | None, typer.Option("--link", metavar="A-B", help="A link; repeatable.")
@@ -57,11 +58,14 @@ class ZoneChange:
         """Return the options as they were given."""
         return cls(yes, dry_run, wait)
 
-    def how(self, name: str, output: Output, *, allow_delete: bool = False) -> ApplyOptions:
-        """Return how a command of this name puts its change in force."""
-        return ApplyOptions(
+    def put(
+        self, edit: Edit, name: str, target: Target, output: Output, *, allow_delete: bool = False
+    ) -> None:
+        """Put an edit in force, or show its plan, as the command of this name."""
+        how = ApplyOptions(
             name=name, yes=self.yes, allow_delete=allow_delete, wait=self.wait, output=output
         )
+        put_edited_in_force(edit, how, target, dry_run=self.dry_run)
 
 
 AS_USUAL = ZoneChange()
@@ -137,8 +141,7 @@ def create(
         pairs = pairs_of(before, "--links", written)
         return with_zone(before, name, {**zone, "links": [list(pair) for pair in pairs]})
 
-    how = asked.how(f"mesh zone create {name}", output, allow_delete=allow_delete)
-    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
+    asked.put(edit, f"mesh zone create {name}", target, output, allow_delete=allow_delete)
 
 
 def delete(
@@ -159,8 +162,7 @@ def delete(
             raise wrong_input(f"zone {zone}", message, code="ALLOW_DELETE")
         return without_zone(before, zone)
 
-    how = asked.how(f"mesh zone delete {zone}", output, allow_delete=allow_delete)
-    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
+    asked.put(edit, f"mesh zone delete {zone}", target, output, allow_delete=allow_delete)
 
 
 def add(
@@ -192,8 +194,7 @@ def add(
             return with_links(before, zone, pairs)
         return with_nodes(before, zone, nodes or [])
 
-    how = asked.how(f"mesh zone add {zone}", output, allow_delete=allow_delete)
-    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
+    asked.put(edit, f"mesh zone add {zone}", target, output, allow_delete=allow_delete)
 
 
 def remove(
@@ -216,8 +217,7 @@ def remove(
             return without_links(before, zone, pairs_of(before, "--link", links))
         return without_nodes(before, zone, nodes or [])
 
-    how = asked.how(f"mesh zone remove {zone}", output, allow_delete=allow_delete)
-    put_edited_in_force(edit, how, target, dry_run=asked.dry_run)
+    asked.put(edit, f"mesh zone remove {zone}", target, output, allow_delete=allow_delete)
 
 
 def rename(
@@ -231,10 +231,8 @@ def rename(
     from mesh.config.zone_edits import refuse_impossible, retitled
 
     refuse_impossible(zone, {"kind": "one-hop", "title": title})
-    how = asked.how(f"mesh zone rename {zone}", output)
-    put_edited_in_force(
-        lambda before: retitled(before, zone, title), how, target, dry_run=asked.dry_run
-    )
+    name = f"mesh zone rename {zone}"
+    asked.put(lambda before: retitled(before, zone, title), name, target, output)
 
 
 def _one_of(nodes: Sequence[str] | None, links: Sequence[WrittenLink]) -> None:

@@ -49,7 +49,7 @@ def has_rewound(
     return any(passed.is_rewound and known.get(at) is not passed for at, passed in owned.items())
 
 
-class Patience:
+class OutageLimit:
     """Lets an endless loop outlive an outage, but not hide one that does not end.
 
     Args:
@@ -135,9 +135,9 @@ class AwaitedTopic(Generic[Source]):
         self._tried_ms = -RETRY_MS
         self._topic_id, self._looked_ms = b"", 0
 
-    def patience(self) -> Patience:
-        """Return a patience for one loop over what is read: each loop has its own minute."""
-        return Patience(self._now_ms, self._pause)
+    def outage_limit(self) -> OutageLimit:
+        """Return how long a loop over what is read outlives an outage: each has a minute."""
+        return OutageLimit(self._now_ms, self._pause)
 
     def read(
         self, timeout_s: float, take: Callable[[Source, float], Sequence[Item]]

@@ -1,8 +1,8 @@
 """A channel read by a consumer group, which keeps its position. Spec: K8.
 
 Several readers of one group share the partitions of the endpoint's topic. A message is done when
-the next one is requested, or by `commit`; after a crash, or a read interrupted by Ctrl-C, whatever
-was not saved comes again.
+the next one is requested, or by `commit`; what a loop was left with by an exception or `break` is
+handed out again, as is whatever was not saved after a crash, or a read interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from mesh.client.awaited import APART_MS, READ_S, AwaitedTopic, has_rewound
-from mesh.client.outbound import check_name, check_text
+from mesh.client.outbound import check_count, check_name, check_text
 from mesh.core.redelivery import Share
 from mesh.errors import ClosedError, SubjectError, TransportMovedError
 from mesh.model.topology import Topology
@@ -80,6 +80,7 @@ class ChannelReader(Sifter):
         self._reading = AwaitedTopic(kafka, self._topic, self._open, now_ms=now_ms, pause=pause)
         self.skipped: list[Skipped] = []
         self._waiting: deque[Record] = deque()
+        self._left: Sequence[ReceivedMessage] = ()  # what a loop has, and has not finished
         self._taken: dict[TopicPartition, Passed] = {}
         self._done: dict[TopicPartition, int] = {}
         self._handed_out: dict[TopicPartition, int] = {}
@@ -94,7 +95,9 @@ class ChannelReader(Sifter):
         Raises:
             TransportError: Kafka does not answer, or refuses.
             ClosedError: This reader is closed, or this process was forked after it was made.
+            TypeError, ValueError: `most` is not a whole number from 1.
         """
+        check_count("most", most)
 
         def take(consumer: Consumer, wait_s: float) -> Sequence[ReceivedMessage]:
             self._fetch(consumer, wait_s, most)
@@ -104,6 +107,9 @@ class ChannelReader(Sifter):
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
         """Yield messages until `close`; one is done when the next is requested.
+
+        A loop that ends by an exception or `break` has not finished the last one: it comes first in
+        the next loop or `read`, unless `commit` has marked it as done.
 
         If no broker saves the position, it is saved later, but before the next message if the last
         one took so long that a minute of outage would be only a few attempts.
@@ -117,17 +123,19 @@ class ChannelReader(Sifter):
             self._fetch(consumer, wait_s, FETCHED)
             return self._hand_out(1)
 
-        patience, took_ms = self._reading.patience(), 0
+        outages, took_ms = self._reading.outage_limit(), 0
         while not self._reading.is_closed:
-            waits = patience.has_just_failed and took_ms >= APART_MS
+            waits = outages.has_just_failed and took_ms >= APART_MS
             found = () if waits else self._fetched(1) or self._reading.read_on(READ_S, take)
             for message in found:
                 begun_ms = self._now_ms()
+                self._left = (message,)
                 yield message
+                self._left = ()
                 took_ms = self._now_ms() - begun_ms
                 self._done[message.place] = message.offset + 1
             if waits or self._now_ms() - self._committed_ms >= COMMIT_MS:
-                with patience.outlived(), self._reading.used():
+                with outages.outlived(), self._reading.used():
                     self._save()
                     self._stay()
 
@@ -142,6 +150,7 @@ class ChannelReader(Sifter):
             if self._reading.is_closed:
                 raise ClosedError("this reader is closed: what was not saved comes again")
             self._done |= self._handed_out
+            self._left = ()
             self._save()
 
     def _stay(self) -> None:
@@ -170,6 +179,7 @@ class ChannelReader(Sifter):
 
     def _open(self) -> Consumer:
         self._waiting.clear()
+        self._left = ()
         self._taken.clear()
         self._done.clear()
         self._handed_out.clear()
@@ -204,9 +214,12 @@ class ChannelReader(Sifter):
         self._waiting.extend(records)
 
     def _fetched(self, most: int) -> Sequence[ReceivedMessage]:
-        """Return up to so many messages of those fetched earlier."""
+        """Return up to so many messages: what a loop was left with, then those fetched earlier."""
         with self._reading.used():
-            return () if self._reading.is_torn else self._hand_out(most)
+            if self._reading.is_torn:
+                return ()
+            left, self._left = self._left, ()
+            return [*left, *self._hand_out(most - len(left))]
 
     def _hand_out(self, most: int) -> Sequence[ReceivedMessage]:
         """Return up to so many fetched messages."""
@@ -248,3 +261,4 @@ class ChannelReader(Sifter):
                 self._save()
             finally:
                 self._waiting.clear()
+                self._left = ()

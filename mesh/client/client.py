@@ -300,8 +300,8 @@ class MeshClient:
             policy: Of a queue; if omitted, the declared one, or `every`.
 
         Raises:
-            SubjectError: The endpoint, the filter or the lease is not allowed, or a channel is
-                given a policy.
+            SubjectError: The endpoint, the filter or the lease is not allowed, a channel is given
+                a policy, or a queue another one than it has, or `home` or `any` with `noexport`.
             OtherKindError: The endpoint already has another kind or class.
             NodeGoneError: The node is not in the topology in force.
             TransportError: Kafka did not accept it.
@@ -319,7 +319,9 @@ class MeshClient:
         )
         self._follow_node()
         self._require(self._names.clients(self._node))
-        return self._subscriptions.subscribe(self._node, endpoint, filter_, subscription)
+        return self._subscriptions.subscribe(
+            self._topology, self._node, endpoint, filter_, subscription
+        )
 
     def begin_renewing(self) -> None:
         """Renew leases in a background thread until `close`; `connect` has done that."""
@@ -354,6 +356,10 @@ class MeshClient:
     @by_one_thread
     def wait(self, version: int, timeout_s: float = 60.0) -> Sequence[tuple[str, str]]:
         """Wait until every live, reachable node has acknowledged a version.
+
+        Args:
+            version: What `subscribe` or `unsubscribe` returned.
+            timeout_s: How long to wait at most.
 
         Returns:
             Links (from, to) that have not acknowledged it because their other end is down or out of

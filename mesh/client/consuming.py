@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh.client.awaited import READ_S, AwaitedTopic, has_rewound
-from mesh.client.outbound import check_kind, check_name
+from mesh.client.outbound import check_count, check_kind, check_name
 from mesh.core.redelivery import Share
 from mesh.errors import SubjectError, TransportError, TransportMovedError, TransportUnavailableError
 from mesh.model.losses import Loss
@@ -148,9 +148,7 @@ class QueueConsumer:
         pause: Callable[[float], None],
     ) -> None:
         check_name("queue", queue)
-        if deliveries_max is not None and not (
-            isinstance(deliveries_max, int) and deliveries_max >= 1
-        ):
+        if deliveries_max is not None and (type(deliveries_max) is not int or deliveries_max < 1):
             raise SubjectError(
                 f"deliveries_max must be 1 or more, not {deliveries_max!r}; write a whole number"
             )
@@ -179,7 +177,9 @@ class QueueConsumer:
         Raises:
             TransportError: Kafka does not answer, or refuses; nothing was handed out.
             ClosedError: This consumer is closed, or this process was forked after it was made.
+            TypeError, ValueError: `most` is not a whole number from 1.
         """
+        check_count("most", most)
         self._reading.check_open()
         return self._read_on(timeout_s, most)
 
@@ -196,10 +196,10 @@ class QueueConsumer:
         Raises:
             TransportError: Kafka refuses, or has not answered for a minute; another loop goes on.
         """
-        patience = self._reading.patience()
+        outages = self._reading.outage_limit()
         while not self._reading.is_closed:
             found: Sequence[QueueMessage] = ()
-            with patience.outlived():
+            with outages.outlived():
                 found = self._read_on(READ_S, 1)
             yield from found
 

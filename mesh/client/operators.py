@@ -47,7 +47,8 @@ class OrdersForClients:
         self, topology: Topology, node: str, kafka: KafkaCluster, now_ms: Callable[[], int]
     ) -> None:
         self._node = node
-        self._records = RecentRecords(kafka, topology.names.config(), "pauses", now_ms)
+        config = topology.names.config()
+        self._records = RecentRecords(kafka, config, "pauses", now_ms, self._begin_again)
         self._wanted = RecordsOfOperators()
         self.number = 0
         self.in_force = ""
@@ -77,6 +78,10 @@ class OrdersForClients:
                     self._take(record)
         except TransportError:
             self._records.rest(RETRY_MS)
+
+    def _begin_again(self) -> None:
+        """Want nothing: `mesh.config` is read from its beginning. What is in force stays so."""
+        self._wanted = RecordsOfOperators()
 
     def _take(self, record: Record) -> None:
         key, value = record.key() or b"", record.value()

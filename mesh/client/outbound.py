@@ -112,6 +112,20 @@ def check_number(what: str, value: object, expected: str) -> None:
         raise TypeError(f"{what} must be {expected}, not {value!r}")
 
 
+def check_count(what: str, value: object) -> None:
+    """Refuse anything that is not a whole number from 1.
+
+    Raises:
+        TypeError: It is text, a fraction or anything else, including what only Python takes for a
+            number.
+        ValueError: It is below 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be a whole number, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{what} must be 1 or more, not {value}")
+
+
 def check_kind(what: str, value: object, kind: type, expected: str) -> None:
     """Refuse anything that is not an object of a class.
 

@@ -24,7 +24,7 @@ from typing import Self
 from uuid import uuid4
 
 from mesh.client.awaited import deadline_of
-from mesh.client.outbound import check_flags, check_name
+from mesh.client.outbound import check_flags, check_name, check_number
 from mesh.client.process_guard import ProcessGuard
 from mesh.client.role_connection import FAREWELL_S, RoleConnection
 from mesh.client.role_messages import Call, Calls, RoleMessage, RoleReply, message_of, reply_of
@@ -77,6 +77,7 @@ class Roles:
         check_usable: Callable[[], None] = lambda: None,
     ) -> None:
         check_name("application", app)
+        check_number("a lease", lease_s, "a number of seconds")
         if not 0 < lease_s <= 86_400:
             raise SubjectError(f"a lease of {lease_s:g} s; write seconds above 0, at most a day")
         self.app = app
@@ -158,7 +159,8 @@ class Roles:
     def _refuse_late(self, deadline: int) -> None:
         if self._now_ms() > deadline:
             raise TransportUnavailableError(
-                f"node {self._node} does not serve application {self.app}: does it run?"
+                f"node {self._node} does not serve application {self.app}; start the node, or see "
+                "in `mesh status` what it waits for"
             )
 
     def close(self) -> None:

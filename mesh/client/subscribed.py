@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mesh.core.endpoints import form_of, prevailing_form
+from mesh.core.endpoints import QueueRules, form_of, prevailing_form
 from mesh.errors import OtherKindError, ProtocolError, SubjectError
-from mesh.model.control import Subscription
+from mesh.model.control import EndpointKind, Subscription
 from mesh.model.names import fold
+from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.wire.keys import parse_subscription_key
@@ -105,16 +106,26 @@ class Subscriptions:
                 continue  # the node itself counts and logs what is unreadable
         return self._found
 
-    def check(self, node: str, endpoint: str, asked: Subscription) -> None:
-        """Refuse a second spelling of an endpoint's name, and another kind or class of it.
+    def check(
+        self, topology: Topology, node: str, key: tuple[str, str], asked: Subscription
+    ) -> None:
+        """Refuse what the node would: by these, or by the policy in force of a queue.
+
+        Args:
+            topology: In force.
+            node: The node.
+            key: Endpoint and filter.
+            asked: What is to be subscribed.
 
         Raises:
-            SubjectError: An endpoint already has this name with other capitals.
+            SubjectError: An endpoint already has this name with other capitals, or the queue has
+                another policy, or one that does not go with `noexport`.
             OtherKindError: The endpoint already has another kind or class.
             TransportError: The Kafka cluster does not answer.
 
         Spec: K13, DESIGN 3.
         """
+        endpoint, _ = key
         found = self.refresh()
         known = [form_of(one) for (name, _), one in found.items() if name == endpoint]
         alike = next((name for name, _ in found if fold(name) == fold(endpoint)), endpoint)
@@ -124,9 +135,22 @@ class Subscriptions:
                 f"their case; nothing was changed; subscribe {alike}, or name another endpoint"
             )
         if not known or form_of(asked) == prevailing_form(known):
+            self._check_queue(QueueRules.at(node, topology), key, asked)
             return
         raise OtherKindError(
             f"{endpoint} at {node} is a {prevailing_form(known)} already and cannot be a "
             f"{form_of(asked)} too, nothing was changed: name another endpoint, or end what it is "
             "by `mesh unsubscribe`"
         )
+
+    def _check_queue(self, rules: QueueRules, key: tuple[str, str], asked: Subscription) -> None:
+        if asked.kind is not EndpointKind.QUEUE:
+            return
+        here = {
+            one: said
+            for one, said in self._found.items()
+            if one[0] == key[0] and form_of(said) == form_of(asked)
+        }
+        policies = rules.policies({**here, key: asked})
+        if (fault := rules.refusal(key[0], asked, policies)) is not None:
+            raise SubjectError(fault)

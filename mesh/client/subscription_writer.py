@@ -11,6 +11,7 @@ from mesh.client.outbound import encoded
 from mesh.client.subscribed import Subscriptions
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.control import Subscription
+from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.wire.keys import subscription_key
 
@@ -46,16 +47,25 @@ class SubscriptionWriter:
         self._renewed = ClientsRecords(kafka, topic)
         self.leases = Leases(self._renewed, now_ms)
 
-    def subscribe(self, node: str, endpoint: str, filter_: str, asked: Subscription) -> int:
+    def subscribe(
+        self, topology: Topology, node: str, endpoint: str, filter_: str, asked: Subscription
+    ) -> int:
         """Write a subscription, and renew it if it has a lease; return its version.
 
+        Args:
+            topology: In force: it declares queues.
+            node: Where the subscription is written.
+            endpoint: Whose subscription it is.
+            filter_: What it wants.
+            asked: What is subscribed.
+
         Raises:
-            SubjectError: No node would accept it.
+            SubjectError: No node would accept it, or not this one.
             OtherKindError: The endpoint already has another kind or class.
             TransportError: Kafka did not accept it; earlier renewals go on.
         """
         value = encoded(asked)
-        self._subscriptions.check(node, endpoint, asked)
+        self._subscriptions.check(topology, node, (endpoint, filter_), asked)
         key = subscription_key(endpoint, filter_)
         # A renewal meanwhile would be written after the newer record.
         before = self.leases.drop(key)

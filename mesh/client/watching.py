@@ -137,6 +137,13 @@ class Watches:
         """Call all matching watches, and give the node their verdict.
 
         A watcher's exception is raised again once all have been called: nobody waits for it.
+
+        Args:
+            shown: A message that passes the node; it waits there if a watch holds messages.
+            speaker: Writes the verdict to the node.
+
+        Raises:
+            Exception: The first that a watcher has raised.
         """
         asked = [
             (wanted, watcher)

@@ -229,7 +229,14 @@ def _load(folder: Path | None) -> _Stored:
             for name, one in data["contexts"].items()
         }
         return _Stored(contexts, str(data["selected"]), str(data.get("previous", "")))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         message = "is not a list of contexts; remove it, then add and select them again"
         raise wrong_input(str(path), message, code="UNREADABLE") from error
 

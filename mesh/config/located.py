@@ -25,6 +25,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
+from mesh.config.reading import read_file
 from mesh.config.scalars import plain_value
 from mesh.errors import ConfigError, Problem, wrong_input
 
@@ -103,8 +104,7 @@ def read_document(path: str | Path) -> Document:
     """
     name = str(path)
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+        data = read_file(path, FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         raise wrong_input(name, "no such file; check the path", code="NO_FILE") from None
     except IsADirectoryError:
@@ -116,7 +116,14 @@ def read_document(path: str | Path) -> Document:
 
 
 def parse_document(data: bytes, name: str) -> Document:
-    """Read YAML from bytes; `name` stands for the file in messages.
+    """Read YAML from bytes.
+
+    Args:
+        data: UTF-8, of at most `FILE_BYTES_MAX` bytes.
+        name: What stands for the file in messages.
+
+    Returns:
+        The values, and of each where in the file it stands.
 
     Raises:
         ConfigError: As for `read_document`.

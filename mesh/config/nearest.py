@@ -42,6 +42,18 @@ def node_fault(node: str, nodes: Collection[str]) -> str | None:
     return f"no node is called {node[:80]!r}{nearest(node, list(nodes))}"
 
 
+def link_fault(ends: Sequence[str], topology: Topology) -> str | None:
+    """Return why there is no link between two nodes, or None if there is one."""
+    one, other = ends
+    text = f"no link between {one} and {other}"
+    for end in ends:
+        if (fault := node_fault(end, topology.nodes)) is not None:
+            return f"{text}: {fault}"
+    others = topology.neighbours(one)
+    hint = f"{one} has links to {', '.join(others)}" if others else f"{one} has no links"
+    return None if other in others else f"{text}; {hint}"
+
+
 def check_node(topology: Topology, node: str, where: str) -> None:
     """Refuse the name of a node that there is not.
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from mesh.config.exclusive import exclusive_faults
 from mesh.config.interest_controls import interest_problems
 from mesh.config.kafka_options import option_faults
 from mesh.config.located import PROBLEMS_MAX, KeyPath, Locate
@@ -110,7 +109,7 @@ class _Checker:
     """Gathers problems; each method checks one part.
 
     Attributes:
-        members: Per zone its nodes that exist, in order of appearance.
+        members: Per zone but joins its nodes that exist, in order of appearance.
     """
 
     locate: Locate
@@ -444,8 +443,51 @@ class _Checker:
                     self._note("TWO_CLUSTERS", message, path)
 
     def _exclusive(self) -> None:
-        for fault in exclusive_faults(self.zones, self.members):
-            self._note("EXCLUSIVE", fault.message, fault.path)
+        """Note once what an exclusive zone cannot have, because it is in another zone besides.
+
+        A cluster is one member of it, by one of its nodes: see ADR 28. That no second node of it
+        is in the zone, so that one copy enters the cluster, follows from the walks and is judged
+        there.
+        Spec: UM-8, UM-9.
+        """
+        exclusive = [
+            name for name in self.members if _mapping(self.zones[name]).get("exclusive") is True
+        ]
+        noted: dict[tuple[str, frozenset[str]], None] = {}
+        for zone in exclusive:
+            for node in self.members[zone]:
+                cluster = self._cluster_beside(node, zone, exclusive)
+                for fellow in dict.fromkeys([node, *self.members.get(cluster, ())]):
+                    for other in self.members:
+                        pair = (cluster or node, frozenset((zone, other)))
+                        is_beside = other not in (zone, cluster) and fellow in self.members[other]
+                        if is_beside and pair not in noted:
+                            noted[pair] = None
+                            text = _beside(fellow, node, other, zone, cluster)
+                            self._note("EXCLUSIVE", text, self.members[other][fellow])
+
+    def _cluster_beside(self, node: str, zone: str, exclusive: Sequence[str]) -> str:
+        """Return the cluster that is a member of an exclusive zone by this node, or nothing.
+
+        A cluster zone that is exclusive itself is in no other zone, so it is a member of none.
+        """
+        clusters = self._zones_where("kind", ZoneKind.CLUSTER)
+        if zone in clusters:
+            return ""
+        found = (one for one in clusters if one not in exclusive)
+        return next((one for one in found if node in self.members.get(one, ())), "")
 
     def _zones_where(self, key: str, value: object) -> Sequence[str]:
         return [name for name, zone in self.zones.items() if _mapping(zone).get(key) == value]
+
+
+def _beside(fellow: str, node: str, other: str, zone: str, cluster: str) -> str:
+    if fellow == node:
+        return (
+            f"node {node} is in zone {other} and in zone {zone}, which is exclusive: "
+            "remove it from one"
+        )
+    return (
+        f"node {fellow} is in zone {other}, and its cluster {cluster} is by {node} a member of "
+        f"zone {zone}, which is exclusive: remove it from one"
+    )

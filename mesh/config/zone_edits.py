@@ -14,6 +14,7 @@ from mesh.config.nearest import nearest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import topology_document
 from mesh.errors import ConfigError, wrong_input
+from mesh.model.names import fold
 from mesh.model.topology import Link, Topology, Zone, ZoneForm, ZoneKind
 
 Spec = Mapping[str, object]
@@ -166,10 +167,16 @@ def zone_of(topology: Topology, name: str) -> Zone:
     """Return a zone that exists.
 
     Raises:
-        ConfigError: No zone has that identity; titles do not count.
+        ConfigError: No zone has that name. If a zone has it for a title, the text says which.
     """
     if name not in topology.zones:
-        _refuse(UNKNOWN_ZONE, name, f"there is none{nearest(name, list(topology.zones))}")
+        zones = topology.zones.items()
+        titled = [one for one, zone in zones if name and fold(zone.title) == fold(name)]
+        if titled:
+            fault = f"is the title of {', '.join(titled)}; write the name instead"
+        else:
+            fault = f"there is none{nearest(name, list(topology.zones))}"
+        _refuse(UNKNOWN_ZONE, name, fault)
     return topology.zones[name]
 
 

@@ -8,11 +8,13 @@ that no record takes away a promise by promising less.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
-from mesh.model.queues import QueuePolicy
+from mesh.model.queues import Queue, QueuePolicy, declared_queue, policy_in_force
+from mesh.model.topology import Topology
 
 CLASSES = (MessageClass.GUARANTEED, MessageClass.DIRECT)
 KINDS = (EndpointKind.CHANNEL, EndpointKind.QUEUE)
@@ -52,3 +54,68 @@ def forms_in_force(subscriptions: Mapping[tuple[str, str], Subscription]) -> Map
 def prevailing_policy(policies: Iterable[QueuePolicy]) -> QueuePolicy:
     """Return the policy of a queue, given one or more policies."""
     return min(policies, key=POLICIES.index)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What decides which subscriptions of queues a node accepts. Spec: K13, DESIGN 6.
+
+    Attributes:
+        declared: The topology's declarations of queues, by name.
+        unsaid: The policy of a queue for which none is given.
+    """
+
+    declared: Mapping[str, Queue] = field(default_factory=dict)
+    unsaid: QueuePolicy = QueuePolicy.EVERY
+
+    @classmethod
+    def at(cls, node: str, topology: Topology) -> QueueRules:
+        """Return those of a node."""
+        return cls(topology.queues, topology.unsaid_policy(node))
+
+    def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
+        """Return the policy of a queue: the declared one, else what the subscription says."""
+        return policy_in_force(self.declared, endpoint, subscription.policy, self.unsaid)
+
+    def policies(
+        self, subscriptions: Mapping[tuple[str, str], Subscription]
+    ) -> Mapping[str, QueuePolicy]:
+        """Return which policy prevails for each queue, by its subscriptions at the node."""
+        said: dict[str, dict[QueuePolicy, None]] = {}
+        for (endpoint, _), one in subscriptions.items():
+            if not self._is_hidden(endpoint, one):
+                said.setdefault(endpoint, {})[self.policy_of(endpoint, one)] = None
+        return {endpoint: prevailing_policy(several) for endpoint, several in said.items()}
+
+    def refusal(
+        self, endpoint: str, subscription: Subscription, policies: Mapping[str, QueuePolicy]
+    ) -> str | None:
+        """Return why a subscription attracts nothing, two homes apart; None if it is accepted.
+
+        Args:
+            endpoint: Name of the queue.
+            subscription: The one.
+            policies: Which prevail, all subscriptions of the node considered.
+        """
+        said, queue = subscription.policy, declared_queue(self.declared, endpoint)
+        if queue is not None and said not in (None, queue.policy.value):
+            return (
+                f"queue {queue.name} is declared with policy {queue.policy}, not {said}; "
+                "subscribe with that or with none"
+            )
+        asked = self.policy_of(endpoint, subscription)
+        if asked is not (policy := policies.get(endpoint, asked)):
+            return f"endpoint {endpoint} is a queue with policy {policy}, not {said or self.unsaid}"
+        if self._is_hidden(endpoint, subscription):
+            return (
+                f"queue {endpoint} has the policy {policy}: its members must be known to other "
+                "nodes, so it cannot be noexport; leave that out"
+            )
+        return None
+
+    def _is_hidden(self, endpoint: str, subscription: Subscription) -> bool:
+        """Return whether a subscription hides a member that others must know: it decides nothing.
+
+        Its filter attracts nothing either way.
+        """
+        return subscription.noexport and self.policy_of(endpoint, subscription).is_shared

@@ -28,7 +28,7 @@ from mesh.model.topology import ZoneKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ForwardingRule:
     """One row of the table.
 
     Attributes:
@@ -43,12 +43,12 @@ class Rule:
     offers_interest: bool = True
 
 
-RULES: Mapping[ZoneKind, Rule] = {
-    ZoneKind.CLUSTER: Rule(one_hop=True),
-    ZoneKind.ONE_HOP: Rule(one_hop=True),
-    ZoneKind.MULTI_HOP: Rule(),
-    ZoneKind.EXTERNAL: Rule(no_transit=True),
-    ZoneKind.JOIN: Rule(offers_interest=False),
+RULES: Mapping[ZoneKind, ForwardingRule] = {
+    ZoneKind.CLUSTER: ForwardingRule(one_hop=True),
+    ZoneKind.ONE_HOP: ForwardingRule(one_hop=True),
+    ZoneKind.MULTI_HOP: ForwardingRule(),
+    ZoneKind.EXTERNAL: ForwardingRule(no_transit=True),
+    ZoneKind.JOIN: ForwardingRule(offers_interest=False),
 }
 
 

@@ -61,12 +61,16 @@ def peer_of(records: Records, held: HeldLink) -> NodeLinks | None:
 
 
 def link_back(records: Records, one: NodeLinks, held: HeldLink) -> Pair | None:
-    """Return a link as both ends hold it; None if the other end does not hold it."""
+    """Return a link as both ends hold it; None if the other end does not hold it.
+
+    One rule says who is meant at both ends, so both find the same: a name of two nodes means
+    neither of them, from wherever one looks.
+    """
     peer = peer_of(records, held)
     if peer is None:
         return None
     for back in peer.links:
-        if back.peer == one.uuid or (not back.peer and back.neighbour == one.node):
+        if (meant := peer_of(records, back)) is not None and meant.uuid == one.uuid:
             if (one.node, one.uuid) < (peer.node, peer.uuid):
                 return Pair((one.uuid, peer.uuid), (held, back))
             return Pair((peer.uuid, one.uuid), (back, held))

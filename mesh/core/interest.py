@@ -150,7 +150,16 @@ class InterestTable:
     _shared: dict[Members, Members] = field(default_factory=dict)
 
     def put(self, filter_: str, member: Member, interest: Interest | None) -> bool:
-        """Set or, with None, remove one member's interest; return whether anything changed."""
+        """Set or remove what one member wants of a filter.
+
+        Args:
+            filter_: As the member said it: a subject, or one with wildcards.
+            member: Who wants it: an endpoint here, or a neighbour on a zone.
+            interest: What it wants from now on; None if nothing.
+
+        Returns:
+            Whether anything changed: if so, routes that were found before may be wrong.
+        """
         before = self.entries.get(filter_)
         if before is None:
             if interest is None:

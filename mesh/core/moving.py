@@ -65,10 +65,10 @@ def target_of(
         near: The distances to other nodes.
 
     A home serves its proxies beside its own consumers: it shares messages with them as they do
-        among
-    themselves. A proxy whose consumers have left gives messages back. For `any`, messages leave
-    only if nobody consumes here, to the nearest member where somebody does. Nothing moves over a
-    direct-only link: a queue's messages are taken in order, and guaranteed ones could not go.
+    among themselves. A proxy whose consumers have left gives messages back. For `any`, messages
+    leave only if nobody consumes here, to the nearest member where somebody does. Nothing moves
+    over a direct-only link: a queue's messages are taken in order, and guaranteed ones could not
+    go.
     """
     wanting = [one for one in demands if one.room > 0 and _is_open(near, one.node)]
     if part is Part.PROXY:

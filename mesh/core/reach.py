@@ -32,7 +32,7 @@ class SourceReach:
 
 
 @dataclass(slots=True, kw_only=True)
-class Move:
+class MovedWalks:
     """Walks that change from one way to another.
 
     Attributes:
@@ -67,7 +67,7 @@ class ReachChange:
 
     sources: Sequence[SourceReach]
     guaranteed: Sequence[SourceReach] = ()
-    moves: Sequence[Move]
+    moves: Sequence[MovedWalks]
     audience: Sequence[AudienceChange] = ()
     copies: Sequence[CopiesChange] = ()
 
@@ -80,7 +80,7 @@ def compare_reach(
     The endpoints of a node that is deleted lose everything, its own clients' messages too.
     """
     sources: list[SourceReach] = []
-    moves: dict[tuple[Walk, Walk], Move] = {}
+    moves: dict[tuple[Walk, Walk], MovedWalks] = {}
     audience = Audience.of(subscriptions, before, after)
     for source, old, new in _trees(before, after):
         sources += _source_reach(source, old, new)
@@ -88,7 +88,7 @@ def compare_reach(
         for node, key in _moved(old or {}, new or {}):
             if (move := moves.get(key)) is None:
                 example = ((old or {})[node].walk(), (new or {})[node].walk())
-                move = moves[key] = Move(old=key[0], new=key[1], example=example)
+                move = moves[key] = MovedWalks(old=key[0], new=key[1], example=example)
             move.pairs.setdefault(source, []).append(node)
     parts = guaranteed_part(before), guaranteed_part(after)
     trees = () if parts == (before, after) else _trees(*parts)

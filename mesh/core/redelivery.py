@@ -105,8 +105,7 @@ class Share:
         """Note that nobody should see the message at an offset again.
 
         Nothing beyond the window is noted: it was never handed out, so it is no message, and the
-            next
-        consumer skips it as well. A remark that named it would count as none.
+        next consumer skips it as well. A remark that named it would count as none.
 
         Args:
             offset: Its own.

@@ -126,6 +126,15 @@ class Router:
         """Return where one message of a route goes, by its headers. Spec: EMS-14.
 
         Copies for queue members pass even if the message itself does not.
+
+        Args:
+            route: One that asks for headers, as `route` returned it.
+            subject: By which the message came here; addresses of queue members may stand with it.
+            headers: The client's own.
+
+        Returns:
+            The same without the links whose selectors refuse it, each with `filter` as its reason.
+            Equal answers are one object.
         """
         texts = header_texts(headers)
         [client] = [one for one in addresses_of(subject) if not is_of_queue(one)]

@@ -14,8 +14,8 @@ class ScopeReader:
     """Follows the adverts and marks of one scope.
 
     Adverts wait for the mark that ends their transaction. At a mark, additions take effect at
-    once; removals only if count and digest prove that the reader holds what the writer offers.
-    Spec: K23.
+    once; removals only if count and digest prove that the reader holds what the writer offers. An
+    entry that is wanted for direct messages alone from now on is a removal too. Spec: K21, K23.
 
     Attributes:
         view: Exactly what the control topic says, up to the newest mark.
@@ -70,14 +70,15 @@ class ScopeReader:
             self._digest = (self._digest - entry_digest(filter_, before)) % MODULUS
         if interest is None:
             if before is not None:
-                self.ghosts[filter_] = before
+                self.ghosts.setdefault(filter_, before)  # what is in force stays so, or is stronger
             return
         self.view[filter_] = interest
         self._digest = (self._digest + entry_digest(filter_, interest)) % MODULUS
-        ghost = self.ghosts.get(filter_)
-        if ghost is not None and ghost.durable > interest.durable and not self._has_come_as_far():
-            return  # what the node has acknowledged is stronger, and newer
-        if interest != self.ghosts.pop(filter_, before):
+        known = self.ghosts.pop(filter_, before)
+        if known is not None and known.durable > interest.durable:
+            # For guaranteed messages this is a removal, and waits for the proof like any other.
+            interest = self.ghosts[filter_] = replace(interest, durable=True)
+        if interest != known:
             changes[filter_] = interest
 
     def _has_come_as_far(self) -> bool:
@@ -122,7 +123,7 @@ class ScopeReader:
                 prove was offered long ago, and ends nothing.
         """
         known = NEVER if self.mark is None else (self.mark.epoch, self.mark.number)
-        self.ghosts.update(self.view)
+        self.ghosts = {**self.view, **self.ghosts}
         self.view.clear()
         self.pending.clear()
         self.mark, self.proven, self._digest = None, False, 0

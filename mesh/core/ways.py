@@ -12,7 +12,7 @@ from mesh.model.topology import Link, Topology, ZoneKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
+class LinkCrossing:
     """One step of a way.
 
     Attributes:
@@ -98,14 +98,16 @@ def _dead_end(topology: Topology, tree: Tree, origin: str, target: str) -> DeadE
     return DeadEnd(walk=last.walk(), link=link, reason=reason, text=text)
 
 
-def crossings(topology: Topology, walk: Walk) -> Sequence[Crossing]:
+def crossings(topology: Topology, walk: Walk) -> Sequence[LinkCrossing]:
     """Return the steps of a walk with the hop count that a message has after each."""
-    found: list[Crossing] = []
+    found: list[LinkCrossing] = []
     for source, target, link in zip(walk.nodes, walk.nodes[1:], walk.links, strict=False):
         on_zone = bool(found) and found[-1].zone == link.zone
         hops = next_hop_count(found[-1].hops if found else 0, arrived_on_zone=on_zone)
         kind = topology.kind_of(link)
-        found.append(Crossing(source=source, target=target, zone=link.zone, kind=kind, hops=hops))
+        found.append(
+            LinkCrossing(source=source, target=target, zone=link.zone, kind=kind, hops=hops)
+        )
     return found
 
 

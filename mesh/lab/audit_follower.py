@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mesh.model.topology import Topology
 from mesh.operate.audit.entries import Entry
+from mesh.operate.audit.proof import proven_until_ms
 from mesh.operate.audit.trail import AuditTrail
 from mesh.transport.port import KafkaCluster
 
@@ -49,6 +50,10 @@ class AuditFollower:
     def certificates(self) -> Sequence[Entry]:
         """The newest of each range, oldest first."""
         return self._trail.audited().certificates
+
+    def proven_until_ms(self) -> int | None:
+        """Return up to when all that was published is certified, ms since 1970; None if unknown."""
+        return proven_until_ms(self._trail)
 
     def refresh(self) -> None:
         """Read what is new; a Kafka cluster that does not answer is named in `fault`."""

@@ -15,7 +15,7 @@ PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditResult:
     """What the auditor found.
 
     Attributes:
@@ -99,7 +99,7 @@ class Backend(Protocol):
     def found(self) -> Mapping[str, int] | None:
         """Return how many findings of each kind the auditor has made so far; None without one."""
 
-    def audit(self, delivered: Mapping[str, int]) -> Audited | None:
+    def audit(self, delivered: Mapping[str, int]) -> AuditResult | None:
         """Return what the auditor found, once all that was delivered is certified.
 
         Args:

@@ -9,7 +9,7 @@ from mesh.lab import steps
 from mesh.lab.backend import Backend
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import Detail
-from mesh.lab.tally import MessageId, Published, Tally
+from mesh.lab.tally import MessageId, PublishedRecord, Tally
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import SUBJECT_HEADER
@@ -59,7 +59,7 @@ class Publication:
     begins: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
 
-    def has(self, identity: MessageId, message: Published) -> bool:
+    def has(self, identity: MessageId, message: PublishedRecord) -> bool:
         """Return whether a message is of this step."""
         begin, end = self.begins.get(message.place, 0), self.ends.get(message.place, -1)
         return identity[0] == self.topic_id and begin <= message.offset < end
@@ -152,6 +152,13 @@ class ScenarioClients:
     def publish(self, number: int, step: steps.Publish) -> Detail:
         """Write messages to an ingress.
 
+        Args:
+            number: Of the step in its scenario.
+            step: What to write, where, and how much of it.
+
+        Returns:
+            What the result of the step tells.
+
         Raises:
             StepFailedError: Kafka did not acknowledge all of them.
         """
@@ -184,6 +191,11 @@ class ScenarioClients:
     def subscriptions_of(self, place: str) -> Sequence[ScenarioSubscription]:
         """Return the subscriptions so far of an endpoint, `node/endpoint`."""
         return [one for one in self.subscriptions if one.place == place]
+
+    def direct_endpoints(self) -> Sequence[str]:
+        """Return the endpoints of the direct class so far, as `node/endpoint`."""
+        direct = [one for one in self.subscriptions if one.message_class is MessageClass.DIRECT]
+        return list(dict.fromkeys(one.place for one in direct))
 
     def note_settled(self, number: int) -> None:
         """Record that every subscription so far must be served from a step on."""

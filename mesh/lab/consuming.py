@@ -21,7 +21,7 @@ from mesh.view.messages import MessageIdentity
 
 
 @dataclass(slots=True)
-class Consumers:
+class ScenarioConsumers:
     """The consumers of a scenario, and what they were handed.
 
     Attributes:

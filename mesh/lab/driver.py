@@ -10,9 +10,9 @@ from mesh.errors import TransportError
 from mesh.lab import steps
 from mesh.lab.backend import Backend
 from mesh.lab.clients import ScenarioClients
-from mesh.lab.consuming import Consumers
-from mesh.lab.draining import undrained
-from mesh.lab.faults import Faults, StepFailedError
+from mesh.lab.consuming import ScenarioConsumers
+from mesh.lab.draining import lacking_copies, open_ledgers, undrained
+from mesh.lab.faults import FaultRunner, StepFailedError
 from mesh.lab.proposals import Proposal
 from mesh.lab.steps import Detail
 from mesh.lab.tally import Tally
@@ -27,8 +27,9 @@ from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.view.mesh_view import MeshView
 
-COPIES_MS = 100
-"""How long a direct copy may wait to be written once the position behind it is committed."""
+COPIES_MS = 10_000
+"""How long a direct copy may be under way once the position behind it is committed: then the client
+library has given it up, and whoever died with it does not write it any more."""
 
 COUNT_S = 120.0
 """How long a count may wait for brokers: one of a machine that is full may not answer for long."""
@@ -67,18 +68,19 @@ class Driver:
     is_apart: bool = False
     refusals: list[Mapping[str, object]] = field(default_factory=list)
     topologies: Topologies = field(init=False)
-    faults: Faults = field(init=False)
+    faults: FaultRunner = field(init=False)
     history: Path | None = None
     verdict: Mapping[str, object] | None = None
     planted: Planted | None = None
-    consumers: Consumers = field(init=False)
+    consumers: ScenarioConsumers = field(init=False)
     applications: LabApplications = field(init=False)
+    _lost_copies: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make every node's topics, then start every node."""
         self.clients = ScenarioClients(self.topology, self.backend, self.tally)
-        self.consumers = Consumers(self.backend)
-        self.faults = Faults(self.topology, self.backend, self.view, self.workers)
+        self.consumers = ScenarioConsumers(self.backend)
+        self.faults = FaultRunner(self.topology, self.backend, self.view, self.workers)
         self.applications = LabApplications(self.topology, self.backend, self.consumers)
         self.topologies = Topologies([(-1, self.topology)])
         for name in self.topology.kafka:
@@ -223,16 +225,27 @@ class Driver:
             now = self.backend.now_ms()
             if left:
                 quiet_ms, ends_when_read = now, None
-            elif ends_when_read != self.tally.ends:
-                ends_when_read = dict(self.tally.ends)
-                return ["more may have been written since it was read"]
-            elif now - quiet_ms < COPIES_MS:
-                return ["direct copies may be under way"]
-            return left
+                return left
+            if ends_when_read != self.tally.ends:
+                hidden = open_ledgers(self.faults)
+                ends_when_read = None if hidden else dict(self.tally.ends)
+                return hidden or ["more may have been written since it was read"]
+            return self._late_copies() if now - quiet_ms < COPIES_MS else []
 
         self.wait(timeout_s, missing)
+        self._lost_copies = lacking_copies(self.tally, self.clients.direct_endpoints())
         self.drains.append(number)
         return {"waiting": dict(sorted(waiting.items()))}
+
+    def _late_copies(self) -> Sequence[str]:
+        """Return, in words, the direct copies that are still to be seen."""
+        lacking = lacking_copies(self.tally, self.clients.direct_endpoints())
+        serving = self.faults.serving()
+        return [
+            f"{count} direct messages for {place} are not written"
+            for (node, place), count in lacking.items()
+            if node in serving and count > self._lost_copies.get((node, place), 0)
+        ]
 
     def count_everything(self, timeout_s: float = COUNT_S) -> None:
         """Have the tally read all there is, once every Kafka cluster answers.

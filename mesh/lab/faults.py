@@ -23,7 +23,7 @@ class StepFailedError(MeshError):
 
 
 @dataclass(slots=True)
-class Faults:
+class FaultRunner:
     """Runs the steps of faults and remembers what they broke.
 
     Attributes:

@@ -27,6 +27,16 @@ def run_log_fault(
 ) -> Mapping[str, object]:
     """Run one such step; the tally goes on with what the log holds afterwards.
 
+    Args:
+        step: Which log loses what.
+        topology: The mesh now.
+        backend: Where it runs.
+        tally: What was published and came so far.
+        classes: The class of each endpoint.
+
+    Returns:
+        What the result of the step tells.
+
     Raises:
         TransportError: Kafka refused.
         StartError: The broker's files or the broker itself did not do.

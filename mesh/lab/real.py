@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mesh.errors import StartError, TransportError
 from mesh.lab.audit_follower import AuditFollower
-from mesh.lab.backend import PAUSE_S, Audited
+from mesh.lab.backend import PAUSE_S, AuditResult
 from mesh.lab.companions import Companions
 from mesh.lab.segments import cut_newest
 from mesh.local.auditor import spawn_auditor
@@ -200,7 +200,7 @@ class RealBackend:
         self._follower.refresh()
         return self._follower.found()
 
-    def audit(self, delivered: Mapping[str, int]) -> Audited | None:
+    def audit(self, delivered: Mapping[str, int]) -> AuditResult | None:
         """Return what the auditor says once so many messages per endpoint are certified.
 
         What is not in time is named in its `fault`.
@@ -222,7 +222,7 @@ class RealBackend:
             follower.refresh()
         auditor.stop(AUDIT_STOP_S)
         follower.refresh()
-        return Audited(
+        return AuditResult(
             list(follower.findings),
             list(follower.certificates),
             follower.lacks(wanted, AUDIT_MS // 1000),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mesh.errors import TransportError
-from mesh.lab.backend import Audited, Backend
+from mesh.lab.backend import AuditResult, Backend
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.missing import missing
@@ -17,7 +18,7 @@ from mesh.lab.queue_accounts import QueueAccounts
 from mesh.lab.scenario import Scenario
 from mesh.lab.steps import Expect, Step
 from mesh.lab.tally import EndpointTally, LinkTally, Tally
-from mesh.lab.tree_results import TreeFrames, colours, tree_faults
+from mesh.lab.tree_results import TreeFrames, colours, differences, tree_faults
 from mesh.model.findings import WAITS
 from mesh.model.topology import Topology
 from mesh.operate.links.flows import wanted_over
@@ -81,10 +82,7 @@ def run_scenario(
             "backend": backend_name,
             "ok": all(step["ok"] for step in steps),
             "steps": steps,
-            "links": {
-                name: {"messages": t.messages, "frames": t.frames, "control": t.control}
-                for name, t in sorted(tally.links.items())
-            },
+            "links": {name: asdict(counted) for name, counted in sorted(tally.links.items())},
             "endpoints": _endpoints(driver, accounts),
             "not_forwarded": dict(sorted(tally.not_forwarded.items())),
             "refusals": driver.refusals,
@@ -120,13 +118,13 @@ def _colours(driver: Driver) -> Mapping[str, str]:
     return colours(driver.view, driver.faults.serving())
 
 
-def _audit(audited: Audited | None) -> Mapping[str, object] | None:
+def _audit(audited: AuditResult | None) -> Mapping[str, object] | None:
     if audited is None:
         return None
     return {"findings": audited.findings, "certificates": audited.certificates}
 
 
-def unexpected(audited: Audited, steps: Sequence[Step]) -> Sequence[str]:
+def unexpected(audited: AuditResult, steps: Sequence[Step]) -> Sequence[str]:
     """Return the kinds of findings that there are more of than a file expects. Spec: lab.md 2."""
     expected: dict[str, int] = {}
     for step in steps:
@@ -154,22 +152,26 @@ def _run_step(driver: Driver, number: int, step: Step) -> dict[str, Any]:
 
 
 def judge(driver: Driver, expect: Expect) -> Sequence[str]:
-    """Return how the counts differ from what is expected; `count: n` also means no duplicate."""
+    """Return how the counts differ from what is expected; `count: n` also means no duplicate.
+
+    Args:
+        driver: Who runs the scenario, with all that was published and came so far.
+        expect: The step; findings it has waited for already.
+
+    Returns:
+        One sentence for each difference.
+    """
     faults: list[str] = []
     if expect.findings is not None:
         return faults  # the step has waited for them
     if expect.interest is not None:
         driver.view.refresh()
         return _interest_faults(driver.topology, driver.view, expect)
-    if expect.send or expect.holder or expect.parts is not None:
+    if expect.is_of_trees:
         return tree_faults(expect, driver.applications, _colours(driver))
     if expect.link is not None:
         link = driver.tally.links.get(expect.link, LinkTally())
-        for name in ("messages", "frames", "control"):
-            wanted, found = getattr(expect, name), getattr(link, name)
-            if wanted is not None and wanted != found:
-                faults.append(f"{expect.link}: {name} {found}, expected {wanted}")
-        return faults
+        return differences(expect, "link", asdict(link))
     if expect.queue is not None:
         found, distinct = driver.consumers.counted(expect.queue)
         if expect.count not in (None, found) or found != distinct:

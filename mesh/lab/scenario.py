@@ -11,25 +11,16 @@ from pydantic import Field
 
 from mesh.config.located import Document, Locate, read_document
 from mesh.config.merge_patch import merged
-from mesh.config.nearest import nearest, node_fault
+from mesh.config.nearest import node_fault
 from mesh.config.shapes import StrictModel, check_shape
 from mesh.config.topology_file import refuse_other_kinds, topology_from_mapping, topology_of
 from mesh.config.topology_models import Metadata
 from mesh.core.legality import judge
 from mesh.errors import ConfigError, Problem, wrong_input
-from mesh.lab.proposals import Mesh, Proposal, propose
-from mesh.lab.step_rules import faults_of, faults_of_all
-from mesh.lab.steps import (
-    KINDS,
-    Apply,
-    Consume,
-    Expect,
-    Step,
-    Storm,
-    Subscribe,
-    Unsubscribe,
-)
-from mesh.lab.subscription_rules import Subscriptions
+from mesh.lab.proposals import Mesh, Proposal
+from mesh.lab.reading import Steps, problem
+from mesh.lab.step_rules import faults_of_all
+from mesh.lab.steps import Step, Storm
 from mesh.model.topology import Topology
 
 
@@ -123,8 +114,9 @@ def load_scenario(path: str | Path) -> Scenario:
         problems += judge(mesh.topology, locate)
     except ConfigError as error:
         problems += error.problems
-    read = _Steps(mesh, model.spec.workers)
-    for index, written in enumerate(model.spec.steps):
+    spec = model.spec
+    read = Steps(mesh, spec.steps, spec.workers, is_audited=spec.audit)
+    for index, written in enumerate(spec.steps):
         read.add(document.within("spec", "steps", index), written)
     problems += read.problems
     if mesh is not None:
@@ -135,9 +127,9 @@ def load_scenario(path: str | Path) -> Scenario:
         problems += faults
         if any(step.word == "apply" for step in read.steps):
             text = "nodes that are configured apart follow no change; leave out apart, or apply"
-            problems.append(_problem("BAD_STEP", text, document.within("spec", "apart")))
+            problems.append(problem("BAD_STEP", text, document.within("spec", "apart")))
     if (fault := faults_of_all(read.steps)) is not None:
-        problems.append(_problem("BAD_STEP", fault, document.within("spec", "steps")))
+        problems.append(problem("BAD_STEP", fault, document.within("spec", "steps")))
     if problems or mesh is None:
         raise ConfigError(problems)
     return Scenario(
@@ -180,7 +172,7 @@ def _apart(
     for node, patch in apart.items():
         part = document.within("spec", "apart", node)
         if (fault := node_fault(node, mesh.topology.nodes)) is not None:
-            problems.append(_problem("BAD_VALUE", fault, part))
+            problems.append(problem("BAD_VALUE", fault, part))
             continue
         try:
             own = topology_from_mapping(merged(mesh.spec, patch), part.where)
@@ -189,84 +181,19 @@ def _apart(
             continue
         own = replace(own, name=mesh.topology.name)
         if node not in own.nodes:
-            problems.append(_problem("BAD_VALUE", f"its own file leaves {node} out", part))
+            problems.append(problem("BAD_VALUE", f"its own file leaves {node} out", part))
         elif own.kafka != mesh.topology.kafka or own.prefix != mesh.topology.prefix:
             text = "a node's own file may differ in nodes and zones, not in kafka and prefix"
-            problems.append(_problem("BAD_VALUE", text, part))
+            problems.append(problem("BAD_VALUE", text, part))
         elif other := next(
             (name for name, one in own.nodes.items() if mesh.topology.nodes.get(name) != one), ""
         ):
             text = f"{other} is another node in the mesh; a file may leave nodes out, no more"
-            problems.append(_problem("BAD_VALUE", text, part))
+            problems.append(problem("BAD_VALUE", text, part))
         else:
             problems += judge(own, part.where)
             found[node] = own
     return found, problems
-
-
-class _Steps:
-    """Reads steps one after another, each against the mesh as it is then."""
-
-    def __init__(self, mesh: Mesh | None, workers: Mapping[str, int]) -> None:
-        self.steps: list[Step] = []
-        self.problems: list[Problem] = []
-        self.proposals: dict[int, Proposal] = {}
-        self.known = [] if mesh is None else [mesh.topology]
-        self._mesh = mesh
-        self._workers = workers
-        self._subscriptions = Subscriptions()
-
-    def add(self, part: Document, written: Mapping[str, object]) -> None:
-        """Read the next step."""
-        step, problems = _step(part, written)
-        self.problems += problems
-        if step is None:
-            return
-        inner = part.within(step.word)
-        if self._mesh is not None:
-            faults = self._faults(step, self._mesh.topology)
-            if isinstance(step, Subscribe | Unsubscribe | Consume):
-                in_order = self._subscriptions.follow(step, self._mesh.topology)
-                faults = faults or in_order
-            self.problems += [_problem("BAD_VALUE", text, inner) for text in faults]
-            if isinstance(step, Apply):
-                self._propose(self._mesh, step, inner)
-        self.steps.append(step)
-
-    def _faults(self, step: Step, topology: Topology) -> Sequence[str]:
-        """Return what is wrong; what is counted may have been there before a change."""
-        former = self.known if isinstance(step, Expect) else []
-        listed = [faults_of(step, one, self._workers) for one in (*former, topology)]
-        return [] if [] in listed else listed[-1]
-
-    def _propose(self, mesh: Mesh, step: Apply, part: Document) -> None:
-        """Work out what a step leads to.
-
-        A slip of the pen is no refusal, whatever is expected: who means it names its code.
-        """
-        proposal = propose(mesh, step.patch, part.where)
-        self.proposals[len(self.steps)] = proposal
-        if proposal.mesh is None:
-            if step.refused not in [one.code for one in proposal.misformed]:
-                self.problems += proposal.misformed
-            return
-        if not step.refused:
-            self._mesh = proposal.mesh
-            self.known.append(proposal.mesh.topology)
-
-
-def _step(
-    part: Document,
-    written: Mapping[str, object],
-) -> tuple[Step | None, list[Problem]]:
-    if len(written) != 1:
-        return None, [_problem("BAD_STEP", "write one word with its mapping per step", part)]
-    [(word, value)] = written.items()
-    model = KINDS.get(word)
-    if model is None:
-        text = f"unknown step {word!r}{nearest(word, list(KINDS))}"
-        return None, [_problem("UNKNOWN_STEP", text, part)]
-    return check_shape(model, {} if value is None else value, part.within(word).where)
 
 
 def _workers(
@@ -280,9 +207,5 @@ def _workers(
         if not 1 <= count <= lanes:
             part = document.within("spec", "workers", node)
             text = f"{node} has {lanes} lanes, so 1 to {lanes} workers; got {count}"
-            problems.append(_problem("BAD_VALUE", node_fault(node, nodes) or text, part))
+            problems.append(problem("BAD_VALUE", node_fault(node, nodes) or text, part))
     return problems
-
-
-def _problem(code: str, message: str, part: Document) -> Problem:
-    return Problem(code=code, message=message, where=part.where())

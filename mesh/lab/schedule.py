@@ -49,7 +49,7 @@ class TimedFault:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StormStep:
     """A step of a storm.
 
     Attributes:
@@ -96,10 +96,10 @@ def storm_schedule(
     return sorted(faults, key=lambda fault: fault.at_ms)
 
 
-def moments(faults: Sequence[TimedFault]) -> Sequence[Moment]:
+def moments(faults: Sequence[TimedFault]) -> Sequence[StormStep]:
     """Return the beginnings and ends of faults in the order of time."""
-    found = [Moment(one.at_ms, one.begin, one.kind) for one in faults]
-    found += [Moment(one.until_ms, one.end) for one in faults]
+    found = [StormStep(one.at_ms, one.begin, one.kind) for one in faults]
+    found += [StormStep(one.until_ms, one.end) for one in faults]
     return sorted(found, key=lambda moment: moment.at_ms)
 
 

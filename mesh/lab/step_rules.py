@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import starmap
 from typing import assert_never
 
-from mesh.config.nearest import nearest, node_fault
+from mesh.config.nearest import link_fault, nearest, node_fault
 from mesh.errors import ConfigError
 from mesh.lab import steps
-from mesh.lab.tree_rules import expected_of_trees, sends_named_twice, tree_faults
+from mesh.lab.tree_rules import expected_of_trees, tree_faults
 from mesh.model.counted import numbered
 from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
@@ -25,7 +25,16 @@ Workers = Mapping[str, int]
 
 
 def faults_of(step: steps.Step, topology: Topology, workers: Workers) -> list[str]:
-    """Return what is wrong with a step's values."""
+    """Return what is wrong with a step's values.
+
+    Args:
+        step: As its file says it, with every value of its type.
+        topology: The mesh on which it is run.
+        workers: How many workers each node has.
+
+    Returns:
+        One sentence for each fault, which says what to write; none if the step can be run.
+    """
     faults: list[str | None] = []
     match step:
         case steps.Subscribe() | steps.Unsubscribe():
@@ -47,9 +56,9 @@ def faults_of(step: steps.Step, topology: Topology, workers: Workers) -> list[st
         case steps.Stop() | steps.Pause() | steps.Resume() | steps.Clock():
             faults.append(node_fault(step.node, topology.nodes))
         case steps.Cut():
-            faults += [_link(step.link, topology), _only(step)]
+            faults += [link_fault(step.link, topology), _only(step)]
         case steps.Heal() | steps.Disable() | steps.Enable() | steps.Slow():
-            faults.append(_link(step.link, topology))
+            faults.append(link_fault(step.link, topology))
         case steps.KillBroker() | steps.StartBroker():
             faults.append(_broker(step, topology))
         case steps.Truncate():
@@ -69,17 +78,6 @@ def faults_of(step: steps.Step, topology: Topology, workers: Workers) -> list[st
         case _:
             assert_never(step)
     return [fault for fault in faults if fault is not None]
-
-
-def _link(ends: Sequence[str], topology: Topology) -> str | None:
-    if any(sorted(ends) == sorted(link.ends) for link in topology.links):
-        return None
-    node, other = ends
-    if unknown := [fault for end in ends if (fault := node_fault(end, topology.nodes))]:
-        return f"no link between {node} and {other}: {unknown[0]}"
-    others = topology.neighbours(node)
-    hint = f"{node} has links to {', '.join(others)}" if others else f"{node} has no links"
-    return f"no link between {node} and {other}; {hint}"
 
 
 def _left(step: steps.Leave) -> str | None:
@@ -127,11 +125,13 @@ def _expected(step: steps.Expect, topology: Topology) -> str | None:
         if not (slash and name):
             return f"an endpoint is written `node/name`, not {step.endpoint!r}"
         return node_fault(node, topology.nodes) or name_fault(name)
+    if (fault := next(filter(None, map(filter_fault, step.filters or ())), None)) is not None:
+        return fault
     link = step.link or step.interest or ""
     source, arrow, target = link.partition("->")
     if not (arrow and target) or link.split() != [link]:
         return f"a link is written `a->b`, not {link!r}"
-    return _link((source, target), topology)
+    return link_fault((source, target), topology)
 
 
 def _found(kind: str, count: int) -> str | None:
@@ -143,9 +143,9 @@ def _found(kind: str, count: int) -> str | None:
 def _counted(step: steps.Expect) -> str | None:
     """Return what is expected of something that has no such count, or that nothing is."""
     of, counts = next(
-        (of, counts) for of, counts in _COUNTS.items() if getattr(step, of) is not None
+        (of, counts) for of, counts in COUNTS.items() if getattr(step, of) is not None
     )
-    for count in dict.fromkeys(one for counts in _COUNTS.values() for one in counts):
+    for count in dict.fromkeys(one for counts in COUNTS.values() for one in counts):
         if count not in counts and getattr(step, count) is not None:
             named = " and ".join(f"`{one}`" for one in counts) or _ALONE[of]
             return f"`{of}` has no `{count}`; of it {named} can be expected"
@@ -158,7 +158,7 @@ def _counted(step: steps.Expect) -> str | None:
 
 
 _ALONE = {"findings": "kinds alone", "interest": "`filters` alone", "parts": "parts alone"}
-_COUNTS = {
+COUNTS = {
     "findings": (),
     "endpoint": ("count", "ordered"),
     "link": ("messages", "frames", "control"),
@@ -168,6 +168,7 @@ _COUNTS = {
     "holder": ("node",),
     "parts": (),
 }
+"""What is expected -> what is counted of it."""
 
 
 def _worker(step: steps.Kill | steps.Start, workers: Workers) -> str | None:
@@ -265,8 +266,6 @@ def faults_of_all(listed: Sequence[steps.Step]) -> str | None:
     """Return what is wrong with the steps together."""
     if sum(isinstance(step, steps.Storm) for step in listed) > 1:
         return "a scenario has at most one storm; its result is judged as a whole"
-    if (fault := sends_named_twice(listed)) is not None:
-        return fault
     subscriptions = [step for step in listed if isinstance(step, steps.Subscribe)]
     if any(isinstance(step, steps.Storm) for step in listed) and any(
         subscription.noexport for subscription in subscriptions

@@ -373,7 +373,7 @@ class Expect(_Step):
     @property
     def is_of_trees(self) -> bool:
         """Whether sends, holders or parts are meant."""
-        return any((self.send, self.holder, self.parts))
+        return any(one is not None for one in (self.send, self.holder, self.parts))
 
 
 TreeStep = Role | Unrole | Send | Move | Evict

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.facts import Gap, Held
-from mesh.model.frames import FrameFlags, MessageClass
+from mesh.model.frames import FrameFlags, FrameKind, MessageClass
 from mesh.model.queues import moves_of
 from mesh.model.reasons import DISCARDED_DIRECT, Reason
 from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
@@ -67,7 +67,7 @@ class EndpointTally:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedRecord:
     """A message in an ingress topic."""
 
     place: TopicPartition
@@ -85,6 +85,9 @@ class Tally:
         not_forwarded: Messages per reason.
         published: Every message of every ingress.
         ends: Offset after the last committed record of each ingress and outbox partition.
+        copies: What ledgers account for: direct messages sent over links, by `a->b`, and messages
+            of both classes delivered to endpoints, by `node/name`.
+        direct_copies: Direct messages found on links, by `a->b`.
     """
 
     def __init__(
@@ -94,8 +97,10 @@ class Tally:
         self.endpoints: dict[str, EndpointTally] = {}
         self.not_forwarded: Counter[str] = Counter()
         self.discarded_direct = 0
-        self.published: dict[MessageId, Published] = {}
+        self.published: dict[MessageId, PublishedRecord] = {}
         self.ends: dict[TopicPartition, int] = {}
+        self.copies: Counter[str] = Counter()
+        self.direct_copies: Counter[str] = Counter()
         self._reports: dict[str, LaneReport] = {}
         self._nodes: dict[str, Node] = {}
         self._kafka = kafka
@@ -129,7 +134,9 @@ class Tally:
             self.links.setdefault(f"{node}->{other}", LinkTally())
             for message_class in MessageClass if self._topology.sends(node, other) else ():
                 outbox = names.outbox(node, other, message_class)
-                self._follow(node, outbox, declared.partitions, self._frames_of(node, other))
+                self._follow(
+                    node, outbox, declared.partitions, self._frames_of(node, other, message_class)
+                )
         self._follow(node, names.ledger(node), declared.lane_partitions, self._ledger)
         report = self._reports.setdefault(node, LaneReport(declared.lanes))
         self._follow(node, names.progress(node), declared.lane_partitions, report.take)
@@ -191,7 +198,7 @@ class Tally:
         message_class = self._names.class_of(topic)
         assert message_class is not None, topic
         identity = (self.topic_id(topic), place.partition, 0, record.offset())
-        self.published[identity] = Published(place, record.offset(), message_class, subject)
+        self.published[identity] = PublishedRecord(place, record.offset(), message_class, subject)
 
     @property
     def pending(self) -> Sequence[tuple[str, Gap | Held]]:
@@ -214,8 +221,11 @@ class Tally:
                     self._topic_ids[name] = info.topic_id
         return self._topic_ids.get(topic, b"")
 
-    def _frames_of(self, source: str, target: str) -> Callable[[Record], None]:
-        tally = self.links[f"{source}->{target}"]
+    def _frames_of(
+        self, source: str, target: str, message_class: MessageClass
+    ) -> Callable[[Record], None]:
+        name = f"{source}->{target}"
+        tally = self.links[name]
 
         def decode(record: Record) -> None:
             self.ends[place_of(record)] = record.offset() + 1
@@ -223,6 +233,8 @@ class Tally:
             if not header.flags & FrameFlags.REPAIR:
                 tally.messages += header.origin.count
                 tally.frames += 1
+            if message_class is MessageClass.DIRECT and header.kind is FrameKind.DATA:
+                self.direct_copies[name] += header.origin.count
 
         return decode
 
@@ -241,6 +253,11 @@ class Tally:
 
     def _ledger(self, record: Record) -> None:
         ledger = decode_ledger(record.value() or b"")
+        for sent in ledger.sent:
+            if sent.message_class is MessageClass.DIRECT:
+                self.copies[f"{ledger.node}->{sent.neighbour}"] += sent.messages
+        for delivered in ledger.delivered:
+            self.copies[f"{ledger.node}/{delivered.endpoint}"] += delivered.messages
         for dropped in ledger.dropped:
             if dropped.reason in DISCARDED_DIRECT:
                 self.discarded_direct += dropped.messages

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from mesh.errors import TransportError
 from mesh.lab.backend import Backend
+from mesh.lab.step_rules import COUNTS
 from mesh.lab.steps import Expect
 from mesh.lab.tree_sends import LabApplications
 from mesh.model.topology import Topology
@@ -121,12 +122,15 @@ def tree_faults(expect: Expect, apps: LabApplications, labels: Mapping[str, str]
         wanted_nodes = [] if expect.node is None else [expect.node]
         fault = f"{expect.holder} is held by {holders or 'nobody'}, expected {expect.node}"
         return [] if holders == wanted_nodes else [fault]
-    sent = apps.sends[expect.send or ""].document()
-    faults = []
-    for name in ("reached", "replies", "nulls", "not_found", "last"):
-        wanted_value = getattr(expect, name)
-        if name == "reached" and wanted_value is not None:
-            wanted_value = sorted(wanted_value)
-        if wanted_value is not None and wanted_value != sent[name]:
-            faults.append(f"{expect.send}: {name} {sent[name]}, expected {wanted_value}")
-    return faults
+    return differences(expect, "send", apps.sends[expect.send or ""].document())
+
+
+def differences(expect: Expect, of: str, found: Mapping[str, object]) -> list[str]:
+    """Return how what was counted of a link or a send differs from what is expected."""
+    told = []
+    for name in COUNTS[of]:
+        wanted = getattr(expect, name)
+        wanted = sorted(wanted) if isinstance(wanted, list) else wanted
+        if wanted not in (None, found[name]):
+            told.append(f"{getattr(expect, of)}: {name} {found[name]}, expected {wanted}")
+    return told

@@ -14,7 +14,7 @@ from mesh.client.role_messages import Call, RoleMessage
 from mesh.client.roles import Roles
 from mesh.errors import MeshError
 from mesh.lab.backend import Backend
-from mesh.lab.consuming import Consumers
+from mesh.lab.consuming import ScenarioConsumers
 from mesh.lab.faults import StepFailedError
 from mesh.lab.steps import (
     TIMEOUT_S,
@@ -43,7 +43,7 @@ AppKey = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Sent:
+class TrackedSend:
     """A send of the scenario, and what became of it."""
 
     step: Send
@@ -102,8 +102,8 @@ class LabApplications:
 
     topology: Topology
     backend: Backend
-    consumers: Consumers
-    sends: dict[str, Sent] = field(default_factory=dict)
+    consumers: ScenarioConsumers
+    sends: dict[str, TrackedSend] = field(default_factory=dict)
     names: dict[Address, str] = field(default_factory=dict)
     _apps: dict[AppKey, Roles] = field(default_factory=dict)
     _answers: dict[tuple[AppKey, Address], Script | None] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class LabApplications:
 
     def _send(self, step: Send) -> Detail:
         timeout_s = float(step.timeout or REPLIES_S)
-        sent = self.sends[step.name] = Sent(step)
+        sent = self.sends[step.name] = TrackedSend(step)
         self._know(step)
         roles = self._app(step.node, None, TIMEOUT_S)  # the step's own time is for replies
         sent.call = roles.send(

@@ -171,18 +171,18 @@ class World:
                 except TransportError:
                     _crash(worker)
 
-    def pause(self, node: str) -> None:
-        """Suspend the node's workers; after the member timeout their lanes are free.
+    def pause(self, node: str, worker: int | None = None) -> None:
+        """Suspend the node's workers, or one; after the member timeout their lanes are free.
 
         A transaction that one of them has open stays open meanwhile: the workers of the
         simulator never wait for brokers, so they stand still between two turns.
         """
-        for name in self._names(node):
+        for name in self._names(node, worker):
             self._paused[name] = self.clock.ms
 
-    def resume(self, node: str) -> None:
+    def resume(self, node: str, worker: int | None = None) -> None:
         """Let them go on; they know nothing of it."""
-        for name in self._names(node):
+        for name in self._names(node, worker):
             self._paused.pop(name, None)
 
     def _names(self, node: str, index: int | None = None) -> Sequence[str]:

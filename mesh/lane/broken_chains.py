@@ -20,16 +20,14 @@ now, and each repair sends all that is missing."""
 
 @dataclass(slots=True)
 class BrokenChains:
-    """When repairs were asked for, and which holes are passed without one.
+    """When repairs were asked for, what in them nobody can read, and which holes are expected.
 
-    A hole is passed for one of two reasons. A chain was given up: no repair can close its gap. Or
-    an operator accepted a frame of the outbox that cannot be read: whose it was is unknown, so the
-    next hole there, of whatever source, is asked for by nobody.
+    A hole is expected where an operator accepted a frame of the outbox that cannot be read: whose
+    it was is unknown, so the next hole there, of whatever source, is asked for by nobody.
     """
 
     _asked_ms: dict[ChainKey, int] = field(default_factory=dict)
     _ask_again_ms: dict[ChainKey, int] = field(default_factory=dict)
-    _given_up: set[ChainKey] = field(default_factory=set)
     _accepted_at: set[TopicPartition] = field(default_factory=set)
     _unreadable: dict[TopicPartition, None] = field(default_factory=dict)
 
@@ -40,7 +38,6 @@ class BrokenChains:
         """
         self._asked_ms = _of_others(self._asked_ms, outboxes)
         self._ask_again_ms = _of_others(self._ask_again_ms, outboxes)
-        self._given_up = {key for key in self._given_up if key[0].topic not in outboxes}
         self._accepted_at = {at for at in self._accepted_at if at.topic not in outboxes}
         for at in [one for one in self._unreadable if one.topic in outboxes]:
             del self._unreadable[at]
@@ -78,31 +75,19 @@ class BrokenChains:
         """Record that a repair came: nobody asks for it again."""
         self._ask_again_ms.pop(key, None)
 
-    # -- holes that are passed ------------------------------------------------------------
-
-    def give_up(self, key: ChainKey) -> None:
-        """Have the next frame of a chain accepted as it is."""
-        self._given_up.add(key)
-
-    def is_given_up(self, key: ChainKey) -> bool:
-        """Return whether no repair can close the gap of a chain."""
-        return key in self._given_up
-
-    def gap_passed(self, key: ChainKey) -> None:
-        """Record that a chain that was given up goes on."""
-        self._given_up.discard(key)
+    # -- holes that are expected ----------------------------------------------------------
 
     def expect_hole(self, at: TopicPartition) -> None:
         """Have the next hole in an outbox be passed: an operator accepted the frame there."""
         self._accepted_at.add(at)
 
+    def expects_hole(self, at: TopicPartition) -> bool:
+        """Return whether the next hole in an outbox is asked for by nobody."""
+        return at in self._accepted_at
+
     def hole_passed(self, at: TopicPartition) -> None:
         """Record that this hole was found."""
         self._accepted_at.discard(at)
-
-    def excuses(self, key: ChainKey, *, is_broken: bool) -> bool:
-        """Return whether what is missing before a chain's next frame is asked for by nobody."""
-        return key in self._given_up or (not is_broken and key[0] in self._accepted_at)
 
     # -- frames that nobody can read ------------------------------------------------------
 
@@ -113,6 +98,10 @@ class BrokenChains:
     def has_unreadable(self, at: TopicPartition) -> bool:
         """Return whether a frame there could not be read since a repair was asked for."""
         return at in self._unreadable
+
+    def unreadable_passed(self, at: TopicPartition) -> None:
+        """Record that the hole in which it stood is announced: it explains no other one."""
+        self._unreadable.pop(at, None)
 
 
 def _of_others(kept: Mapping[ChainKey, int], outboxes: Collection[str]) -> dict[ChainKey, int]:

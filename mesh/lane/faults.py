@@ -22,7 +22,7 @@ REPAIRS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedRepair:
     """A repair request that a neighbour wrote.
 
     Attributes:
@@ -78,11 +78,10 @@ def repair_failed(lane: Lane, batch: Batch, key: ChainKey) -> None:
     Each costs the neighbour all that is missing once more, and may be as vain as the one before for
     as long as a target is left out.
     """
-    _give_up_if_hopeless(lane, key)
-    if lane.broken.is_given_up(key) or not _is_vain(lane, key):
-        ask_repair(lane, batch, key)
-    else:
+    if _is_vain(lane, key):
         lane.broken.rest([key], batch.opened_ms)
+    else:
+        ask_repair(lane, batch, key)
 
 
 def ask_due(lane: Lane, now_ms: int) -> None:
@@ -95,22 +94,20 @@ def ask_due(lane: Lane, now_ms: int) -> None:
         if key not in lane.progress.gaps:
             lane.broken.mended(key)
             continue
-        _give_up_if_hopeless(lane, key)
         ask_repair(lane, lane.open(now_ms, is_awaited=True), key)
 
 
-def _give_up_if_hopeless(lane: Lane, key: ChainKey) -> None:
-    """Have the next frame of a chain accepted as it is if repairs bring what nobody can read.
+def is_hopeless(lane: Lane, key: ChainKey) -> bool:
+    """Return whether what a broken chain lacks comes in repairs, but nobody here can read it.
 
-    What is missing before it is announced as lost then. Spec: K20, DESIGN 4 rule 4.
+    Then a repair goes on behind it, and it is announced as lost. What is not of a repair goes on
+    waiting: between the two may be much that can be read, and that comes. Spec: K20, DESIGN 4 rule
+    4.
 
     Not while the lane leaves a target out: who catches that up judges no chains, and would not
     announce it there.
     """
-    if lane.holds_any:
-        return
-    if _is_vain(lane, key) and lane.broken.has_unreadable(key[0]):
-        lane.broken.give_up(key)
+    return not lane.holds_any and _is_vain(lane, key) and lane.broken.has_unreadable(key[0])
 
 
 def _is_vain(lane: Lane, key: ChainKey) -> bool:

@@ -1,4 +1,4 @@
-"""What becomes of direct sources when a lane changes hands. Spec: K18.
+"""What becomes of direct sources when a lane changes hands, or copies are refused. Spec: K18.
 
 Who gives it up leaves exact positions. Who takes it after a crash does not know which of the copies
 that its former owner had reserved went out: it reads on behind them, and counts what may be lost.
@@ -62,6 +62,23 @@ def count_unwritten(lane: Lane, now_ms: int) -> None:
         reached = progress.next[at]
         ahead = max(0, progress.reserved.get(at, reached) - reached)
         lane.note(lane.open(now_ms), progress.source_at(at, reached, ahead))
+
+
+def count_refused(lane: Lane, now_ms: int) -> None:
+    """Count what may be lost because brokers did not take all direct copies; once. Spec: DESIGN 6.
+
+    The client library tells how many records those are, not which.
+    """
+    progress = lane.progress
+    for at, offsets in lane.direct.unwritten.count_as_lost(lane.position).items():
+        batch = lane.open(now_ms)
+        batch.count_dropped(DropReason.UNWRITTEN, at, offsets)
+        if (reached := progress.next.get(at)) is None:
+            continue  # its topic is another one since, and nothing of it is committed
+        # Else whoever takes the lane would count them again.
+        ahead = max(0, progress.reserved.get(at, reached) - reached)
+        behind = lane.direct.unwritten.below(at, reached, batch.unwritten)
+        lane.note(batch, progress.source_at(at, reached, ahead, behind))
 
 
 def skip(lane: Lane, at: TopicPartition, reason: DropReason, to: int, now_ms: int) -> None:

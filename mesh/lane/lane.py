@@ -171,6 +171,10 @@ class Lane:
 
         Until that has an outcome the lane may open another, and none of it is written: if nothing
         was committed both are thrown away with the lane.
+
+        Args:
+            batch: The one that is open.
+            now_ms: The present moment.
         """
         progress, self.batch = self.progress, None
         begins = {
@@ -189,6 +193,7 @@ class Lane:
                 kafka=progress.unlinked[at] if is_unlinked else "",
                 leader_epoch=reading.leader_epoch,
                 behind=self.direct.unwritten.below(at, reading.next, batch.unwritten),
+                cluster_id=progress.left_in.get(at, ""),
             )
             self.note(batch, reached)
         account = batch.finish(self.number, self.ages.numbers)

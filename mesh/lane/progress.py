@@ -12,6 +12,7 @@ from mesh.core.holds import ChainKey, Holds
 from mesh.lane.partly_taken_marks import PartlyTakenMarks
 from mesh.model.control import Stop
 from mesh.model.facts import (
+    UNLINKED,
     Accepted,
     EpochRaised,
     EraBegan,
@@ -25,6 +26,7 @@ from mesh.model.facts import (
     Sent,
     SourceAt,
     Truncations,
+    target_fact,
 )
 from mesh.model.frames import NONE_OFFSET, Era, SourcePartition
 from mesh.model.interest_inputs import VersionByInput
@@ -58,6 +60,7 @@ class Progress:
         links: Number of the link over which a chain was sent last. Spec: K12.
         unlinked: Outboxes whose links were removed, and the Kafka clusters in which they were, as
             far as that is known; what is there when they come back may be new.
+        left_in: Identities of these Kafka clusters, likewise: names may mean others by now.
         eras: By which topologies each source worked, ascending. Spec: K10.
         partly_taken: Frames that were not taken whole, by outbox partition. Spec: K20.
         truncations: Losses at the end of a source that were accepted.
@@ -80,9 +83,19 @@ class Progress:
     since: dict[ChainKey, int] = field(default_factory=dict)
     links: dict[ChainKey, int] = field(default_factory=dict)
     unlinked: dict[TopicPartition, str] = field(default_factory=dict)
+    left_in: dict[TopicPartition, str] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     partly_taken: dict[TopicPartition, PartlyTakenMarks] = field(default_factory=dict)
     truncations: dict[TopicPartition, Truncations] = field(default_factory=dict)
+
+    @property
+    def sent_without_link(self) -> Sequence[Sent]:
+        """What was sent to outboxes that have no link at present."""
+        return [
+            Sent(*key, self.sent[key], since, self.links[key])
+            for key, since in self.since.items()
+            if since == UNLINKED
+        ]
 
     def of_target(self, sent: Mapping[ChainKey, int]) -> Progress:
         """Return what a catch-up knows: how far its target has got, and what was taken."""
@@ -138,9 +151,9 @@ class Progress:
                 self.leader_epochs.pop(at, None)
                 if fact.leader_epoch >= 0:
                     self.leader_epochs[at] = fact.leader_epoch
-                self.unlinked.pop(at, None)
+                self._linked(at)
                 if fact.is_unlinked:
-                    self.unlinked[at] = fact.kafka
+                    self.unlinked[at], self.left_in[at] = fact.kafka, fact.cluster_id
             case EpochRaised():
                 self.epoch = fact.epoch
             case PartlyTaken():
@@ -165,14 +178,14 @@ class Progress:
 
     def apply_catch_up(self, fact: Fact) -> None:
         """Apply one fact that a catch-up of the lane has committed. Spec: K20."""
-        match fact:
+        match told := target_fact(fact):
             case Held():
-                self.holds.apply_catch_up(fact)
+                self.holds.apply_catch_up(told)
             case Sent():
-                self.holds.sent_by_catch_ups[fact.at, fact.source] = fact.last
-            case _:
-                return
-        self._take_caught_up((fact.at, fact.source))
+                self.holds.sent_by_catch_ups[told.at, told.source] = told.last
+            case None:
+                return  # the lane's own
+        self._take_caught_up((told.at, told.source))
 
     def _take_caught_up(self, key: ChainKey) -> None:
         if (last := self.holds.sent(key)) is not None:
@@ -200,11 +213,16 @@ class Progress:
             self.unlinked.get(at, ""),
             self.leader_epochs.get(at, -1) if is_same else -1,
             behind,
+            self.left_in.get(at, ""),
         )
+
+    def _linked(self, at: TopicPartition) -> None:
+        self.unlinked.pop(at, None)
+        self.left_in.pop(at, None)
 
     def found(self, at: TopicPartition, topic_id: bytes) -> None:
         """Know what a source is from now on; what is read of it next keeps that."""
-        self.unlinked.pop(at, None)
+        self._linked(at)
         self.topic_ids[at] = topic_id
 
     def reset(self, at: TopicPartition) -> None:
@@ -217,7 +235,8 @@ class Progress:
         """Know nothing of a source any more; return whose chains came by it."""
         chains = [of for place, of in self.accepted if place == at]
         self.reset(at)
-        known = (self.topic_ids, self.unlinked, self.eras, self.truncations, self.partly_taken)
+        self._linked(at)
+        known = (self.topic_ids, self.eras, self.truncations, self.partly_taken)
         for kept in known:
             kept.pop(at, None)
         for of in chains:

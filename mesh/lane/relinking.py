@@ -7,7 +7,7 @@ one that comes back goes on where it ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mesh.lane.batch import Batch
@@ -28,13 +28,14 @@ from mesh.model.frames import NONE_OFFSET, MessageClass, position_in_chain
 from mesh.model.topology import Topology
 
 
-def relink_lane(lane: Lane, relinked: Relinked, gone: Sequence[str], now_ms: int) -> None:
+def relink_lane(lane: Lane, relinked: Relinked, gone: Mapping[str, str], now_ms: int) -> None:
     """Have a lane end what belongs to removed links, and begin what belongs to new ones.
 
     Args:
         lane: Whose sources are still those of before.
         relinked: What changes.
-        gone: Outboxes that are read no further.
+        gone: Outboxes that are read no further, and the identities of their Kafka clusters, as far
+            as these are known.
         now_ms: The present moment.
     """
     before = lane.topology
@@ -121,7 +122,8 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
         _mark_unlinked(lane, lane.open(now_ms))
         for source in _resting_sources(lane):
             begin_links(lane, source, list(lane.learner.neighbours), now_ms)
-    if gone := [topic for topic in dict.fromkeys(at.topic for at in known) if topic not in read]:
+    if gone := dict.fromkeys((at.topic for at in known if at.topic not in read), ""):
+        # In which Kafka cluster they were read was known to the former owner alone.
         _leave_outboxes(lane, gone, lane.topology, now_ms)
     for target in lane.held_targets:
         is_outbox = lane.names.source_of(target) is not None
@@ -130,7 +132,7 @@ def end_removed(lane: Lane, read: Sequence[str], now_ms: int) -> None:
             lane.log.warning("target.hold_ended", target=target, lane=lane.number)
 
 
-def _leave_outboxes(lane: Lane, gone: Sequence[str], before: Topology, now_ms: int) -> None:
+def _leave_outboxes(lane: Lane, gone: Mapping[str, str], before: Topology, now_ms: int) -> None:
     """Record in the next commit that outboxes of before are read no further, and lack nothing."""
     progress, batch = lane.progress, lane.open(now_ms)
     lane.broken.leave(gone)
@@ -158,8 +160,9 @@ def _leave_outboxes(lane: Lane, gone: Sequence[str], before: Topology, now_ms: i
         if lane.names.class_of(at.topic) is MessageClass.DIRECT:
             continue  # one that is recreated is read on as ever
         kept = progress.source_at(at, max(0, lane.position(at)))
-        kafka = _kafka_of(lane, before, at.topic)
-        lane.note(batch, replace(kept, leader_epoch=-1, is_unlinked=True, kafka=kafka))
+        left = replace(kept, leader_epoch=-1, is_unlinked=True)
+        kafka, cluster_id = _kafka_of(lane, before, at.topic), gone[at.topic]
+        lane.note(batch, replace(left, kafka=kafka, cluster_id=cluster_id))
 
 
 def _kafka_of(lane: Lane, topology: Topology, topic: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.lane.batch import RESERVED_MS, Batch, DirectRows
@@ -29,6 +29,27 @@ class Unwritten:
         """Record that all copies that might be written were handed to the client library."""
         _keep_lowest(self.sent, self.ready)
         self.ready.clear()
+
+    def count_as_lost(
+        self, position: Callable[[TopicPartition], int]
+    ) -> Mapping[TopicPartition, int]:
+        """Return how many offsets of each source copies that were handed over may lack; once.
+
+        Those that are still under way are among them: nobody counts them again.
+
+        Args:
+            position: Returns how far a source is read.
+        """
+        lost = {
+            at: (offsets, reached)
+            for at, first in self.sent.items()
+            if (offsets := (reached := position(at)) - first) > 0
+        }
+        for at, (_, reached) in lost.items():
+            self.sent[at] = reached
+            if at in self.ready:
+                self.ready[at] = reached
+        return {at: offsets for at, (offsets, _) in lost.items()}
 
     def below(
         self, at: TopicPartition, position: int, waiting: Mapping[TopicPartition, int]

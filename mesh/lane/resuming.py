@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mesh.errors import InvariantError
 from mesh.lane.batch import RESERVED_MS
 from mesh.lane.cuts import forget_eras
 from mesh.lane.faults import keep_stop, lift_stop
@@ -112,12 +113,7 @@ def accept_loss(
         return
     generation = lane.progress.generations.get(at, 0)
     source = Source(at, stop.topic_id, topic.message_class, topic.link, generation)
-    position = {
-        StopReason.RETENTION: stop.next,
-        StopReason.TRUNCATED: stop.first,
-        StopReason.RECREATED: 0,  # what is deleted there as well is a loss of its own
-        StopReason.VERSION: stop.next,
-    }[reason]
+    position = _goes_on_at(stop, reason)
     batch = lane.open(now_ms)
     if reason is StopReason.TRUNCATED:
         generation += 1
@@ -137,6 +133,18 @@ def accept_loss(
     batch.count_dropped(DropReason.GAP_ACCEPTED, at, max(1, stop.next - stop.first))
     lift_stop(lane, stop, now_ms)
     lane.log.warning("source.resumed", lane=lane.number, reason=stop.reason, range=stop.range)
+
+
+def _goes_on_at(stop: Stop, reason: StopReason) -> int:
+    match reason:
+        case StopReason.RETENTION | StopReason.VERSION:
+            return stop.next
+        case StopReason.TRUNCATED:
+            return stop.first
+        case StopReason.RECREATED:
+            return 0  # what is deleted there as well is a loss of its own
+        case StopReason.UNREADABLE:
+            raise InvariantError("a lane whose own facts are hidden reads no source")
 
 
 def _is_same(

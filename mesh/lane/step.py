@@ -19,7 +19,7 @@ from mesh.transport.port import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class StepResult:
     """What a lane has decided.
 
     Attributes:
@@ -42,7 +42,7 @@ def step(
     *,
     records_max: int,
     poison: Poison,
-) -> Output:
+) -> StepResult:
     """Decide what becomes of the next records of a source; mostly of all that are given.
 
     Args:
@@ -61,4 +61,4 @@ def step(
     some = poison.portion(source, records)
     taken = poison.take(run, some, records_max)
     is_paused = source.link is None and taken < len(some)
-    return Output(taken, is_paused, run.batch.rows)
+    return StepResult(taken, is_paused, run.batch.rows)

@@ -179,6 +179,12 @@ def work_folder(
     A scratch folder stays after an error, for its logs, and `progress` says where. What
     killed programs left behind is removed first.
 
+    Args:
+        chosen: The folder; None for a scratch one.
+        prefix: How the names of scratch folders begin.
+        stopping: Ends the program in order when it is told to stop.
+        progress: Is called with each line for people.
+
     Raises:
         StartError: Another program has the chosen one: two brokers on one log would spoil it.
     """

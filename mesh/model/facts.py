@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mesh.model.control import Stop
+from mesh.model.control import Stop, StopReason
 from mesh.model.frames import Era, SourcePartition, TopicPartition
 
 FactKey = (
@@ -94,6 +94,7 @@ class SourceAt(_OfPartition):
         generation: Of these offsets. Spec: K9.
         is_unlinked: Its link was removed: what is there when it comes back may be another topic.
         kafka: Name of the Kafka cluster in which it was then; empty if nobody knew.
+        cluster_id: Identity of that Kafka cluster, likewise: a name may mean another one later. K4.
         leader_epoch: Of the record read last, -1 if it is not known: a log that lost its end and
             grew again shows by it.
         behind: Of so many offsets before `next` direct copies may not be in Kafka yet: who dies now
@@ -110,6 +111,14 @@ class SourceAt(_OfPartition):
     kafka: str = ""
     leader_epoch: int = -1
     behind: int = 0
+    cluster_id: str = ""
+
+    @property
+    def deletion(self) -> Stop:
+        """Return what an operator accepts who says that this very topic is deleted."""
+        of, reason = self.at, StopReason.RECREATED
+        generation = self.generation
+        return Stop(of.topic, of.partition, self.topic_id, reason, self.next, generation=generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,3 +324,22 @@ Fact = (
     | Held
 )
 """All facts that a lane records; closed."""
+
+
+def target_fact(fact: Fact) -> Held | Sent | None:
+    """Return a fact that says how far a target has got with a source; None for any other."""
+    match fact:
+        case Held() | Sent():
+            return fact
+        case (
+            EpochRaised()
+            | InterestInForce()
+            | SourceAt()
+            | Halted()
+            | ErasBegun()
+            | Truncations()
+            | PartlyTaken()
+            | Accepted()
+            | Gap()
+        ):
+            return None

@@ -6,7 +6,7 @@ All that show a reason take its sentence from here. Spec: lab.md 2, DESIGN 4.4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 
 class Reason(StrEnum):
@@ -68,6 +68,17 @@ class NotRead(StrEnum):
     IDENTITY = "identity"
 
 
+class Discard(Enum):
+    """How much a ledger says of direct messages that a drop has ended."""
+
+    NO = auto()
+    """Nothing: none has ended, or who lost it is told by a dead letter or an announcement."""
+    MESSAGES = auto()
+    """How many messages. They reached the node."""
+    RECORDS = auto()
+    """How many records: nobody has read them, and nobody can tell the messages in them."""
+
+
 class DropReason(StrEnum):
     """Why messages of a source went nowhere, missed a target, or lost a header.
 
@@ -108,8 +119,9 @@ class DropReason(StrEnum):
     RETENTION = "retention"
     """Direct messages that were deleted before they could be read. Spec: K18."""
     UNWRITTEN = "unwritten"
-    """A former owner of the lane died before their copies, direct ones, were in Kafka. A bound:
-    offsets of the source, of which some were written, and some had no copies. Spec: K18."""
+    """Their copies, direct ones, may not be in Kafka: brokers refused them, or a former owner of
+    the lane died before. A bound: offsets of the source, of which some were written, and some had
+    no copies. Spec: K18."""
     NOT_WRITABLE = "not_writable"
     """Direct messages whose target's topic takes nothing now. Spec: K20."""
     HOME_UNREACHABLE = "home_unreachable"
@@ -125,17 +137,43 @@ class DropReason(StrEnum):
     ENDPOINT_EXPIRED = "endpoint_expired"
     """They waited in their endpoint for longer than its limit. Spec: R14."""
 
+    @property
+    def discard(self) -> Discard:
+        """How a ledger counts the direct messages that end for this reason. Spec: K18."""
+        match self:
+            case DropReason.TAKEOVER | DropReason.RETENTION:
+                return Discard.RECORDS
+            case (
+                DropReason.EARLIER_TOPOLOGY
+                | DropReason.STALE_EPOCH
+                | DropReason.UNWRITTEN
+                | DropReason.NOT_WRITABLE
+            ):
+                return Discard.MESSAGES
+            case (
+                DropReason.NO_SUBJECT
+                | DropReason.INVALID_SUBJECT
+                | DropReason.TOO_LARGE
+                | DropReason.POISON
+                | DropReason.HEADER_FORGED
+                | DropReason.CODEC
+                | DropReason.SENDER
+                | DropReason.LOOP_TRACE
+                | DropReason.LOOP_HOPS
+                | DropReason.DUPLICATE
+                | DropReason.GAP
+                | DropReason.WAITING
+                | DropReason.HOME_UNREACHABLE
+                | DropReason.QUEUE_LEFT
+                | DropReason.GAP_ACCEPTED
+                | DropReason.QUARANTINED
+                | DropReason.ENDPOINT_FULL
+                | DropReason.ENDPOINT_EXPIRED
+            ):
+                return Discard.NO
 
-DISCARDED_DIRECT = frozenset(
-    {
-        DropReason.EARLIER_TOPOLOGY,
-        DropReason.STALE_EPOCH,
-        DropReason.TAKEOVER,
-        DropReason.RETENTION,
-        DropReason.UNWRITTEN,
-        DropReason.NOT_WRITABLE,
-    }
-)
+
+DISCARDED_DIRECT = frozenset(one for one in DropReason if one.discard is not Discard.NO)
 """Why direct messages that reached a node, or should have been read there, went nowhere; guaranteed
 ones are dropped only for the first of these. Spec: DESIGN 6, K18."""
 

@@ -225,7 +225,14 @@ def content_bytes(said: AppSaid) -> int:
             return len(said.payload) + len(said.header)
         case AnswerGiven() | Resumed():
             return len(said.payload or b"")
-        case _:
+        case (
+            ExclusiveCleared()
+            | TreeEvicted()
+            | RoutesAsked()
+            | SnoopWanted()
+            | SnoopEnded()
+            | NewsWanted()
+        ):
             return 0
 
 

@@ -54,6 +54,14 @@ class Beating:
         Between two beats only news is sent: topology changes at once, because somebody waits for
         them and each stage has few; anything else at most every `NEWS_MS`. What consumers of
         queues demand changes all the time, and is not news.
+
+        Args:
+            learner: What the node knows of its neighbours, its clients and its faults.
+            now_ms: The present moment.
+            demands: What consumers of queues ask for here.
+            is_ready: Whether the node serves.
+            change: How far it has followed a change of the topology; None if there is none.
+            lost_topology: Number of the topology that `mesh.config` lacks; 0 if it lacks none.
         """
         last = self._last
         is_due = last is None or now_ms - self._beat_at_ms >= BEAT_MS

@@ -77,7 +77,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossed:
+class CrossedLink:
     """A link that the message crosses."""
 
     source: str
@@ -139,7 +139,7 @@ class Explanation:
     source: str
     message_class: MessageClass
     reached: list[Reached] = field(default_factory=list)
-    crossed: list[Crossed] = field(default_factory=list)
+    crossed: list[CrossedLink] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     not_reached: list[NotReached] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
@@ -162,6 +162,10 @@ def explain(
         source: Where the message is published.
         message_class: Its class.
         headers: The client's own: selectors may depend on them.
+
+    Returns:
+        Whom it reaches and by which paths, the links that it crosses, and of each link and node
+        that it does not come to the one reason.
     """
     raw = [(name, text.encode()) for name, text in headers.items()]
     routers = {node: router_of(topology, node, known) for node in topology.nodes}
@@ -182,7 +186,7 @@ def explain(
                 for to, reason in route.refused
             ]
             for link in _left_on(routers[node], route):
-                explanation.crossed.append(Crossed(node, link.neighbour, link.zone_out))
+                explanation.crossed.append(CrossedLink(node, link.neighbour, link.zone_out))
                 if link.neighbour in path:
                     continue  # a loop, which only an illegal topology has; refused on arrival
                 mark = arrival.crossed_external or crosses_external(link.kind)

@@ -88,7 +88,19 @@ class ForeignRecords:
     def overwrite(
         self, leader: Leader, learner: Learner, now_ms: int
     ) -> Iterator[WriteAdvert | WriteMark | RestartLeadership | Note]:
-        """Write again what has differed for long enough, with a mark that lets readers prove it."""
+        """Write again what has differed for long enough, with a mark that lets readers prove it.
+
+        Nothing is written before the topic has been read to the end that it had at the start.
+
+        Args:
+            leader: What counts: its offers are compared with what was read.
+            learner: What the node knows: an offer follows from it.
+            now_ms: The present moment.
+
+        Yields:
+            The records, and what people are told. Where readers take a stranger's record for newer
+            than all that this leader can write, another leadership begins instead.
+        """
         if not self.caught_up:
             return
         if self._outdone is not None and now_ms - self._outdone.since_ms >= PATIENCE_MS.first:
@@ -120,7 +132,8 @@ class ForeignRecords:
         yield from leader.mark_again(scopes)
         for scope in scopes:
             patience[scope] = PATIENCE_MS.after(patience.get(scope, PATIENCE_MS.first))
-            yield Note("control.foreign", {"what": scope, "text": "written again"})
+            what = f"the offers of {scope}"
+            yield Note("control.foreign", {"what": what, "text": "written again"})
 
     def forget(self) -> None:
         """Start over: another leader compares the whole topic when it begins."""

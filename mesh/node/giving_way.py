@@ -125,6 +125,7 @@ class GivingWay:
         waited_ms = now.now_ms - self._asked[1]
         left = [uuid for uuid in now.near if not _has_done(records[uuid], self.uuid, proposal)]
         names = ", ".join(sorted(records[uuid].node for uuid in left))
+        waits = f"what is new {now.why}"
         if proposal.has_switched:
             if not left:
                 return replace(proposal, step=proposal.step + 1)
@@ -136,14 +137,14 @@ class GivingWay:
         is_off = proposal.facts != now.facts or not now.asks or min(others) < self.uuid
         if is_off or waited_ms >= STEP_MS:
             if not is_off:
-                self.notes.append(Note("link.stays", {"nodes": names}))
+                self.notes.append(Note("link.stays", {"nodes": names, "text": waits}))
                 self._failed, self._again_ms = now.facts, now.now_ms + self._pause_ms
                 self._pause_ms = AGAIN_MS.after(self._pause_ms)
             return replace(proposal, step=ABORT)
         if left:
             return proposal
         if proposal.step == ASK:
-            self.notes.append(Note("link.gives_way", {"text": f"what is new {now.why}"}))
+            self.notes.append(Note("link.gives_way", {"text": waits}))
         are_idle = all(records[uuid].reply.is_idle for uuid in now.near)
         # No walk has more links than there are nodes.
         is_drained = proposal.step > FIRST_PROBE and (are_idle or proposal.step > len(now.near))

@@ -44,7 +44,7 @@ def mistaken(
 
 
 def not_held(records: Records, uuid: str, expected: Collection[str], held: HeldLink) -> str | None:
-    """Return that the other end does not hold a link, or None. Spec: K27.
+    """Return that the other end does not hold a link, or not to this node, or None. Spec: K27.
 
     Args:
         records: What each node says.
@@ -57,7 +57,18 @@ def not_held(records: Records, uuid: str, expected: Collection[str], held: HeldL
         return None  # not heard of, or about to follow a change
     if link_back(records, own, held) is not None:
         return None
+    back = next((one for one in peer.links if one.neighbour == own.node), None)
+    if back is None:
+        return (
+            f"{held.neighbour} holds no link to {own.node}: add it to the topology of "
+            f"{held.neighbour}, or remove it from that of {own.node}"
+        )
+    if back.peer:
+        return (
+            f"{held.neighbour} has its link to another node {own.node} ({back.peer}), and this one "
+            f"is {uuid}: give each node a name of its own, or end the one that is not meant"
+        )
     return (
-        f"{held.neighbour} holds no link to {own.node}: add it to the topology of "
-        f"{held.neighbour}, or remove it from that of {own.node}"
+        f"{held.neighbour} does not know yet which of several nodes {own.node} its link leads to: "
+        "this passes once it has heard that node, and for good if each node has a name of its own"
     )

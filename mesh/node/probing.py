@@ -248,6 +248,14 @@ class Probing:
         A leader that begins to judge waits until all that neighbours offer is proven, unless it is
         ready and has known them before: they may wait for it to write its own topic again. That it
         has other links it says only once it is known that it works by them (`may_tell`).
+
+        Args:
+            learner: What the node knows of its neighbours.
+            leader: What it offers; None in a worker that does not lead, which writes nothing.
+            now_ms: The present moment.
+            lanes: By lane of the node, which versions of interest it has committed.
+            is_ready: Whether the node serves.
+            may_tell: Whether the links that the node has now may be published.
         """
         if may_tell != self._may_tell:
             self._may_tell, self._is_dirty, self._is_urgent = may_tell, True, True

@@ -12,7 +12,13 @@ from mesh.model.queues import Attraction, MemberKind
 
 
 def queue_choices(router: Router, subject: str, message_class: MessageClass) -> Iterator[str]:
-    """Yield one line per queue that a message published at a router's node is for."""
+    """Yield one line per queue that a message published at a router's node is for.
+
+    Args:
+        router: Of the node where it is published.
+        subject: Of the message, as the client wrote it.
+        message_class: Of the message: some links carry direct messages only.
+    """
     near = router.near
     if near is None:
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh.core.endpoints import prevailing_policy
+from mesh.core.endpoints import QueueRules
 from mesh.core.interest import InterestTable, Member
 from mesh.core.queues import QUEUE_SHAPES_MAX
 from mesh.model.control import EndpointKind, EndpointStatus, Interest, Subscription
@@ -18,12 +18,10 @@ from mesh.model.names import fold
 from mesh.model.queues import (
     Attraction,
     MemberKind,
-    Queue,
     QueuePolicy,
     declared_queue,
     is_of_queue,
     member_kind,
-    policy_in_force,
     queue_address,
 )
 from mesh.model.topology import Topology
@@ -65,8 +63,7 @@ class OwnQueues:
 
     Attributes:
         node: Name of the node; the empty one has no queues.
-        declared: The topology's declarations of queues, by name.
-        unsaid: The policy of a queue for which none is given.
+        rules: By which topology it accepts what is subscribed.
         policies: Endpoint -> the policy that is in force.
         refused: (endpoint, filter) -> why it attracts nothing.
         left: Shared queues that nobody here subscribes to any more, or that have become channels:
@@ -74,8 +71,7 @@ class OwnQueues:
     """
 
     node: str = ""
-    declared: Mapping[str, Queue] = field(default_factory=dict)
-    unsaid: QueuePolicy = QueuePolicy.EVERY
+    rules: QueueRules = field(default_factory=QueueRules)
     policies: Mapping[str, QueuePolicy] = field(default_factory=dict)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
     left: dict[str, Leaving] = field(default_factory=dict)
@@ -91,11 +87,11 @@ class OwnQueues:
 
     def relink(self, topology: Topology) -> None:
         """Switch to another topology."""
-        self.declared, self.unsaid = topology.queues, topology.unsaid_policy(self.node)
+        self.rules = QueueRules.at(self.node, topology)
 
     def policy_of(self, endpoint: str, subscription: Subscription) -> QueuePolicy:
         """Return the policy of a queue: the declared one, else what the subscription says."""
-        return policy_in_force(self.declared, endpoint, subscription.policy, self.unsaid)
+        return self.rules.policy_of(endpoint, subscription)
 
     def wants_every(self, endpoint: str, subscription: Subscription) -> bool:
         """Return whether an endpoint gets everything it subscribes to: no member is chosen."""
@@ -171,15 +167,11 @@ class OwnQueues:
         A refused one attracts nothing, with its reason in `refused`; if it may have been in force
         before, what is on its way to it still arrives.
         """
-        said: dict[str, dict[QueuePolicy, None]] = {}
-        for (endpoint, _), subscription in queues.items():
-            if not self._is_hidden(endpoint, subscription):
-                said.setdefault(endpoint, {})[self.policy_of(endpoint, subscription)] = None
-        self.policies = {name: prevailing_policy(several) for name, several in said.items()}
+        self.policies = self.rules.policies(queues)
         for (endpoint, filter_), subscription in queues.items():
             asked = self.policy_of(endpoint, subscription)
             policy = self.policies.get(endpoint, asked)
-            fault = self._fault(endpoint, subscription, policy)
+            fault = self.rules.refusal(endpoint, subscription, self.policies)
             kind = member_kind(policy)
             if kind is MemberKind.HOME and fault is None:
                 kind, fault = self._home_or_proxy(endpoint, table)
@@ -200,36 +192,12 @@ class OwnQueues:
             if kind is not MemberKind.LOCAL:
                 yield (queue_address(endpoint, self.node), member), interest
 
-    def _fault(self, endpoint: str, subscription: Subscription, policy: QueuePolicy) -> str | None:
-        """Return why a subscription attracts nothing, two homes apart. Spec: K13."""
-        said, queue = subscription.policy, declared_queue(self.declared, endpoint)
-        if queue is not None and said not in (None, queue.policy.value):
-            return (
-                f"queue {queue.name} is declared with policy {queue.policy}, not {said}; "
-                "subscribe with that or with none"
-            )
-        if self.policy_of(endpoint, subscription) is not policy:
-            return f"endpoint {endpoint} is a queue with policy {policy}, not {said or self.unsaid}"
-        if self._is_hidden(endpoint, subscription):
-            return (
-                f"queue {endpoint} has the policy {policy}: its members must be known to other "
-                "nodes, so it cannot be noexport; leave that out"
-            )
-        return None
-
-    def _is_hidden(self, endpoint: str, subscription: Subscription) -> bool:
-        """Return whether a subscription hides a member that others must know: it decides nothing.
-
-        Its filter attracts nothing either way.
-        """
-        return subscription.noexport and self.policy_of(endpoint, subscription).is_shared
-
     def _home_or_proxy(self, endpoint: str, table: InterestTable) -> tuple[MemberKind, str | None]:
         """Return whether the node is the home of a queue or a proxy, or why it is neither.
 
         Of two undeclared homes that come up at once the one with the lesser name stays home.
         """
-        queue = declared_queue(self.declared, endpoint)
+        queue = declared_queue(self.rules.declared, endpoint)
         if queue is not None and queue.home is not None:
             return (MemberKind.HOME if queue.home == self.node else MemberKind.PROXY), None
         others = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from mesh.client import MeshClient, connect
@@ -88,7 +89,8 @@ class EmbeddedMesh(MeshUnderTest):
 
     def _end(self) -> None:
         fleet, self._fleet = self._fleet, None
-        if fleet is not None:
-            fleet.stop()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        with ExitStack() as rest:
+            if self._folder is not None:
+                rest.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            if fleet is not None:
+                fleet.stop()

@@ -87,11 +87,11 @@ class InMemoryMesh(MeshUnderTest):
         Raises:
             StartError: The mesh does not run.
             TypeError: It is text, or anything else that is no number.
-            ValueError: It is nan, or without end.
+            ValueError: It is nan, negative, or without end.
         """
         self._check_runs()
         check_number("seconds", seconds, "a number")
-        if not math.isfinite(seconds):
+        if not 0 <= seconds < math.inf:
             raise ValueError(f"a mesh cannot live for {seconds:g} s; write seconds")
         self._live(seconds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from mesh.client import MeshClient, MessageClass, ReceivedMessage
-from mesh.client.outbound import check_number
+from mesh.client.outbound import check_number, check_text
 from mesh.config.legal import legal_topology_from, load_legal_topology
 from mesh.config.nearest import check_node, nearest
 from mesh.core.legality import judge
@@ -119,6 +120,10 @@ class MeshUnderTest(ABC):
             raise
         return self
 
+    def _check_node(self, node: str) -> None:
+        check_text("node", node)
+        check_node(self.topology, node, "node")
+
     def _check_runs(self) -> None:
         """Refuse what a mesh that does not run would lose, or wait for in vain."""
         if self._is_over:
@@ -132,9 +137,9 @@ class MeshUnderTest(ABC):
         Raises:
             ConfigError: No Kafka cluster is called that, or this form has none with an address.
         """
-        if kafka not in self.topology.kafka:
-            known = nearest(kafka, list(self.topology.kafka))
-            message = f"no Kafka cluster is called {kafka[:80]!r}{known}"
+        check_text("kafka", kafka)
+        if kafka not in (known := list(self.topology.kafka)):
+            message = f"no Kafka cluster is called {kafka[:80]!r}{nearest(kafka, known)}"
             raise wrong_input("kafka", message, code="UNKNOWN_KAFKA")
         self._check_runs()
         return self._address(kafka)
@@ -146,7 +151,7 @@ class MeshUnderTest(ABC):
             ConfigError: No node is called that.
             StartError: The mesh does not run; so with all it can do.
         """
-        check_node(self.topology, node, "node")
+        self._check_node(node)
         self._check_runs()
         client = self._open(node)
         self._clients.append(client)
@@ -179,7 +184,12 @@ class MeshUnderTest(ABC):
         """Publish guaranteed messages; returns when Kafka has acknowledged them.
 
         Messages of one key keep their order; without one they may take different partitions.
+
+        Raises:
+            ValueError: No payload is given.
         """
+        if not payloads:
+            raise ValueError(f"nothing to publish on {subject}; an empty payload is b''")
         client = self._own_client(node)
         for payload in payloads:
             client.publish(subject, payload, key=key)
@@ -193,9 +203,14 @@ class MeshUnderTest(ABC):
         Raises:
             NotDeliveredError: Fewer came in time.
             TypeError: The count or the timeout is no number.
+            ValueError: One of them is nan, negative or without end.
         """
         check_number("count", count, "a number of messages")
         check_number("timeout_s", timeout_s, "a number of seconds")
+        if not (0 <= count < math.inf and 0 <= timeout_s < math.inf):
+            raise ValueError(
+                f"cannot wait {timeout_s:g} s for {count:g} messages; both are 0 or more"
+            )
         found: list[ReceivedMessage] = []
         left_s = timeout_s
         with closing(self._own_client(node).deliveries(endpoint)) as stream:
@@ -220,7 +235,7 @@ class MeshUnderTest(ABC):
         Raises:
             ConfigError: No node is called that.
         """
-        check_node(self.topology, node, "node")
+        self._check_node(node)
         self._check_runs()
         if node not in self._killed:
             self._kill(node)
@@ -232,25 +247,22 @@ class MeshUnderTest(ABC):
         Raises:
             ConfigError: No node is called that, or it was not killed.
         """
-        check_node(self.topology, node, "node")
+        self._check_node(node)
         self._check_runs()
         if node not in self._killed:
-            message = f"{node} was not killed; `kill` it first"
-            raise wrong_input("node", message, code="RUNS")
+            raise wrong_input("node", f"{node} was not killed; `kill` it first", code="RUNS")
         self._restart(node)
         del self._killed[node]
 
     def cut(self, one: str, other: str) -> None:
         """Have two neighbours read nothing of each other, until `heal`.
 
-        What is published meanwhile waits in the outboxes, as when the network between two Kafka
-        clusters is down.
+        What is published meanwhile waits in the outboxes, as when the network is down.
         """
-        check_node(self.topology, one, "node")
-        check_node(self.topology, other, "node")
+        self._check_node(one)
+        self._check_node(other)
         if other not in self.topology.neighbours(one):
-            message = f"{one} and {other} are no neighbours"
-            raise wrong_input("cut", message, code="NO_LINK")
+            raise wrong_input("cut", f"{one} and {other} are no neighbours", code="NO_LINK")
         self._check_runs()
         for node, neighbour in ((one, other), (other, one)):
             self._cuts[node][neighbour] = None
@@ -261,8 +273,8 @@ class MeshUnderTest(ABC):
         self._check_runs()
         for node, neighbours in self._cuts.items():
             if neighbours:
-                neighbours.clear()
                 self._cut(node, [])
+                neighbours.clear()
 
     def stop(self) -> None:
         """End everything, whatever a client raises that is closed; may be called again.

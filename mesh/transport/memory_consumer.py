@@ -38,7 +38,12 @@ class MemoryConsumer:
         return self._takings.owned
 
     def read(self, timeout_s: float, limit: int) -> Sequence[MemoryRecord]:
-        """Return up to `limit` records at once, and follow the group."""
+        """Return up to `limit` records at once, and follow the group.
+
+        Args:
+            timeout_s: How long to wait; in memory nobody does.
+            limit: How many at most.
+        """
         self._broker.require_available()
         self._member.poll()
         lanes = self._member.lanes()

@@ -63,7 +63,12 @@ _PASSING = {
 
 
 def node_topics(topology: Topology, node: str) -> Sequence[TopicSpec]:
-    """Return every topic that a node owns except its endpoints."""
+    """Return every topic that a node owns except its endpoints.
+
+    Args:
+        topology: The mesh; partitions, limits and settings of topics follow from it.
+        node: A node of it.
+    """
     names = TopicNames(topology.prefix)
     declared = topology.nodes[node]
     data = declared.partitions

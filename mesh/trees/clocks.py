@@ -14,13 +14,23 @@ from dataclasses import dataclass
 from mesh.model.tree_frames import (
     Body,
     Bulk,
+    Bye,
     ColourSpread,
+    Edge,
+    GetTrees,
     Heal,
     HealNotice,
     Hello,
+    Ping,
+    Pong,
     Publish,
     RecoveryAnswer,
+    RecoveryDone,
+    RecoveryRequest,
+    Reopen,
     Reply,
+    RouteBreak,
+    Send,
     Trees,
 )
 from mesh.model.trees import clock_of
@@ -40,7 +50,7 @@ end of all seqs is read by nobody."""
 
 
 @dataclass(slots=True)
-class Clock:
+class LogicalClock:
     """The clock of a node: above every clock, colour and instance that it has heard of.
 
     Attributes:
@@ -107,7 +117,10 @@ def _clocks(body: Body) -> Iterator[int]:
         case Trees():
             yield 0 if body.colour is None else body.colour.clock
             yield from (clock_of(one.iid) for role in body.roles for one in role.instances)
-        case Reply(grant=grant) if grant is not None:
-            yield clock_of(grant.iid)
-        case _:
+        case Reply(grant=grant):
+            if grant is not None:
+                yield clock_of(grant.iid)
+        case Bye() | Ping() | Pong() | Edge() | RouteBreak() | GetTrees():
             pass
+        case RecoveryRequest() | RecoveryDone() | Send() | Reopen():
+            pass  # of instances that their reader knows already, if of any

@@ -11,41 +11,41 @@ from mesh.model.tree_apps import ColourChanged, ColourReason
 from mesh.model.tree_frames import ColourSpread
 from mesh.model.trees import Colour, Extent
 from mesh.trees.links import say_hello
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 
 SCOPES = (Extent.CLOUD, Extent.REALM)
 
 
-def colour_of(node: Node, scope: Extent) -> Colour | None:
+def colour_of(node: TreeState, scope: Extent) -> Colour | None:
     """Return the colour of the node's part, or of its part of the realm."""
     return node.realm_colour if scope is Extent.REALM else node.colour
 
 
-def need_colour(node: Node) -> None:
+def need_colour(node: TreeState) -> None:
     """Make sure of a colour before the node has anything to lose. H14."""
     for scope in SCOPES:
         if colour_of(node, scope) is None and not (scope is Extent.REALM and not node.realm):
             recolour(node, scope, ColourReason.FIRST)
 
 
-def forget_realm_colour(node: Node) -> None:
+def forget_realm_colour(node: TreeState) -> None:
     """The node is no longer in the part of the realm that was called so."""
     node.realm_colour = None
 
 
-def recolour_after_loss(node: Node, *, was_remote: bool) -> None:
+def recolour_after_loss(node: TreeState, *, was_remote: bool) -> None:
     """Choose another colour because a link is down."""
     recolour(node, Extent.CLOUD, ColourReason.LINK_LOST)
     if not was_remote:
         recolour(node, Extent.REALM, ColourReason.LINK_LOST)
 
 
-def recolour(node: Node, scope: Extent, reason: ColourReason) -> None:
+def recolour(node: TreeState, scope: Extent, reason: ColourReason) -> None:
     """Choose a fresh colour for what is still connected."""
     adopt(node, scope, Colour(node.clock.advance(), node.ids.fresh()), reason)
 
 
-def read_colour(node: Node, link: str, said: ColourSpread) -> None:
+def read_colour(node: TreeState, link: str, said: ColourSpread) -> None:
     """Take a colour that is later than the own one."""
     held = colour_of(node, said.scope)
     if said.scope is Extent.REALM and node.is_remote(link):
@@ -55,7 +55,7 @@ def read_colour(node: Node, link: str, said: ColourSpread) -> None:
 
 
 def adopt(
-    node: Node, scope: Extent, colour: Colour, reason: ColourReason, *, but: str | None = None
+    node: TreeState, scope: Extent, colour: Colour, reason: ColourReason, *, but: str | None = None
 ) -> None:
     """Take a colour and spread it, except to where it came from.
 

@@ -12,10 +12,10 @@ from mesh.model.tree_frames import BreakReason, RouteBreak, Send
 from mesh.model.trees import NO_INSTANCE, Address, Extent
 from mesh.trees.edges import leave_edge, use_edge
 from mesh.trees.installing import remove_routes_over, role_routes
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 
 
-def break_cycle(node: Node, link: str, said: Send) -> None:
+def break_cycle(node: TreeState, link: str, said: Send) -> None:
     """Take the edge out that a second copy came over, if it is for this node to do so."""
     scope = _scope(said)
     if not _may_break(node, link, said):
@@ -26,7 +26,7 @@ def break_cycle(node: Node, link: str, said: Send) -> None:
     _tell(node, link, Address(said.tree, said.role), said)
 
 
-def read_cycle(node: Node, link: str, said: RouteBreak) -> None:
+def read_cycle(node: TreeState, link: str, said: RouteBreak) -> None:
     """Take routes over a broken edge out, or turn them round."""
     address = Address(said.tree, said.role)
     tree, role = role_routes(node, address)
@@ -43,14 +43,16 @@ def read_cycle(node: Node, link: str, said: RouteBreak) -> None:
         node.transmit(came_by, said)
 
 
-def _may_break(node: Node, link: str, said: Send) -> bool:
+def _may_break(node: TreeState, link: str, said: Send) -> bool:
     """Never cut an edge that holds the realm's part together: the far side breaks it there."""
     first = node.sessions.known(said.mid)
     has_left = said.left_realm or (first is not None and first.left_realm)
     return node.is_up(link) and (node.is_remote(link) or not has_left)
 
 
-def _reverse_routes(node: Node, address: Address, scope: Extent, link: str, towards: str) -> bool:
+def _reverse_routes(
+    node: TreeState, address: Address, scope: Extent, link: str, towards: str
+) -> bool:
     """Point the routes of a role over one link to another; return whether there were any.
 
     It breaks the rule by which nothing loops. Spec: tree_layer 5.12.
@@ -65,7 +67,7 @@ def _reverse_routes(node: Node, address: Address, scope: Extent, link: str, towa
     return bool(over)
 
 
-def _tell(node: Node, link: str, address: Address, said: Send) -> None:
+def _tell(node: TreeState, link: str, address: Address, said: Send) -> None:
     told = RouteBreak(*address, _scope(said), NO_INSTANCE, BreakReason.CYCLE, said.mid)
     node.transmit(link, told)
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mesh.model.trees import NO_MESSAGE, Address, MessageId
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.routes import RoleRoutes
 
 KNOWN_MAX = 1_000
 """Instances that a request names; who knows of more asks everybody."""
 
 
-def heals_to_ask(node: Node, address: Address, role: RoleRoutes) -> Sequence[MessageId]:
+def heals_to_ask(node: TreeState, address: Address, role: RoleRoutes) -> Sequence[MessageId]:
     """Return the heals behind which alone a role may have instances that are unknown here.
 
     None of them if the whole mesh must be asked: the role was not certain, or the way to a heal or
@@ -39,7 +39,7 @@ def heals_to_ask(node: Node, address: Address, role: RoleRoutes) -> Sequence[Mes
     return ()
 
 
-def way_to(node: Node, heal: MessageId) -> tuple[str, MessageId] | None:
+def way_to(node: TreeState, heal: MessageId) -> tuple[str, MessageId] | None:
     """Return the link towards a heal, and what a request says behind it; None if there is none."""
     for known, towards in node.heals:
         if known.id == heal and node.is_up(towards):

@@ -6,11 +6,11 @@ Spec: tree_layer 5.6.
 from __future__ import annotations
 
 from mesh.model.tree_frames import Edge, EdgePhase
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.routes import Tree, TreeEdge
 
 
-def use_edge(node: Node, tree: Tree, link: str) -> None:
+def use_edge(node: TreeState, tree: Tree, link: str) -> None:
     """Count a route over a link; the first one makes the edge, here and at the peer."""
     edge = tree.edges.get(link)
     if edge is None:
@@ -19,7 +19,7 @@ def use_edge(node: Node, tree: Tree, link: str) -> None:
     edge.routes += 1
 
 
-def leave_edge(node: Node, tree: Tree, link: str) -> None:
+def leave_edge(node: TreeState, tree: Tree, link: str) -> None:
     """Count a route less; behind the last one the peer is asked whether it needs the edge."""
     edge = tree.edges[link]
     edge.routes -= 1
@@ -28,14 +28,14 @@ def leave_edge(node: Node, tree: Tree, link: str) -> None:
         node.transmit(link, Edge(tree.id, EdgePhase.ASK))
 
 
-def drop_edge(node: Node, tree: Tree, link: str) -> None:
+def drop_edge(node: TreeState, tree: Tree, link: str) -> None:
     """Forget an edge without a word: its link is down, or both ends agree."""
     tree.edges.pop(link, None)
     if link in node.links:
         node.links[link].trees.pop(tree.id, None)
 
 
-def read_edge(node: Node, link: str, said: Edge) -> None:
+def read_edge(node: TreeState, link: str, said: Edge) -> None:
     """Act on what the peer says of an edge.
 
     Both may ask at once: each then takes the other's question for leave to go.
@@ -62,7 +62,7 @@ def read_edge(node: Node, link: str, said: Edge) -> None:
         edge.is_asking = False
 
 
-def _make(node: Node, tree: Tree, link: str) -> TreeEdge:
+def _make(node: TreeState, tree: Tree, link: str) -> TreeEdge:
     node.links[link].trees[tree.id] = None
     edge = tree.edges[link] = TreeEdge()
     return edge

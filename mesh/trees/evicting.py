@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from mesh.model.trees import Address, Extent, TreeId
 from mesh.trees.edges import drop_edge
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.routes import RoleRoutes
 
 
-def evict(node: Node, id_: TreeId) -> bool:
+def evict(node: TreeState, id_: TreeId) -> bool:
     """Forget a tree unless something is under way on it; return whether it is forgotten."""
     tree = node.trees.get(id_)
     if tree is None or id_ in node.under_way:
@@ -24,7 +24,7 @@ def evict(node: Node, id_: TreeId) -> bool:
     return True
 
 
-def forget_unused(node: Node) -> None:
+def forget_unused(node: TreeState) -> None:
     """Forget roles that nobody holds, as far as is known here, and trees without roles.
 
     Asking for a role that does not exist leaves a trace of it at every node; unless those were
@@ -42,7 +42,7 @@ def forget_unused(node: Node) -> None:
             evict(node, id_)
 
 
-def _remember(node: Node, id_: TreeId, role: RoleRoutes) -> None:
+def _remember(node: TreeState, id_: TreeId, role: RoleRoutes) -> None:
     """Keep the order of a role's routes against loops; the oldest are forgotten."""
     for scope in (Extent.CLOUD, Extent.REALM):
         table = role.map(scope)
@@ -57,7 +57,7 @@ KEPT_MAX = 100
 """Trees that are found to be in use in one step: messages may wait on more than may be kept."""
 
 
-def make_room(node: Node) -> None:
+def make_room(node: TreeState) -> None:
     """Forget the trees that were not used for longest, down to as many as may be kept.
 
     One on which something is under way is in use, so its turn comes behind all others again.

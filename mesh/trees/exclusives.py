@@ -9,13 +9,13 @@ from mesh.model.tree_apps import RoleLoss, RoleLost
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.holders import holder
 from mesh.trees.installing import has_ended, remove_instance, role_routes, wipe
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.records import LocalRole
 from mesh.trees.utility import is_reserved
 
 
 def is_beaten(
-    node: Node,
+    node: TreeState,
     address: Address,
     iid: InstanceId,
     *,
@@ -32,11 +32,17 @@ def is_beaten(
     return bool(known) and known != iid and (not is_exclusive or known > iid)
 
 
-def give_way(node: Node, address: Address, iid: InstanceId, extent: Extent) -> None:
+def give_way(node: TreeState, address: Address, iid: InstanceId, extent: Extent) -> None:
     """Drop every other instance of a role as far as this one is known, which holds it alone there.
 
     The losers here are told. Where a higher one is known that holds the role in less than that, in
     the realm or at this node, it stays, and what it keeps out stays out.
+
+    Args:
+        node: Whose routes and instances they are.
+        address: The role.
+        iid: The instance that holds it.
+        extent: Where it holds it alone: in the cloud, in this realm, or at this node.
     """
     for one in list(node.instances(address).values()):
         if one.iid != iid and not (one.is_exclusive and one.iid > iid):
@@ -63,7 +69,7 @@ def give_way(node: Node, address: Address, iid: InstanceId, extent: Extent) -> N
 
 
 def heed_holder(
-    node: Node, address: Address, scope: Extent, iid: InstanceId, extent: Extent
+    node: TreeState, address: Address, scope: Extent, iid: InstanceId, extent: Extent
 ) -> None:
     """Let all others give way to a holder elsewhere, unless it was heard of too late.
 
@@ -73,13 +79,13 @@ def heed_holder(
         give_way(node, address, iid, extent)
 
 
-def take_beaten(node: Node) -> list[LocalRole]:
+def take_beaten(node: TreeState) -> list[LocalRole]:
     """Return what gave way here to one that is known less far than it was; it is returned once."""
     beaten, node.beaten = node.beaten, []
     return beaten
 
 
-def drop_local(node: Node, one: LocalRole, why: RoleLoss | None) -> None:
+def drop_local(node: TreeState, one: LocalRole, why: RoleLoss | None) -> None:
     """Stop hosting an instance; tell its application unless it asked for it."""
     node.hosts.drop(one)
     for scope in (Extent.CLOUD, Extent.REALM):

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from mesh.model.tree_frames import RouteBreak, Send
 from mesh.model.trees import Address, InstanceId
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.records import Recovery
 
 
@@ -33,7 +33,7 @@ class Flooding:
 
     def publish_onward(
         self,
-        node: Node,  # noqa: ARG002
+        node: TreeState,  # noqa: ARG002
         address: Address,  # noqa: ARG002
         iid: InstanceId,  # noqa: ARG002
         ways: Iterable[str],
@@ -44,7 +44,7 @@ class Flooding:
 
     def recovery_onward(
         self,
-        node: Node,  # noqa: ARG002
+        node: TreeState,  # noqa: ARG002
         address: Address,  # noqa: ARG002
         ways: Iterable[str],
         spew: int,
@@ -52,12 +52,12 @@ class Flooding:
         """Return where a recovery of a role goes, out of the links that it may take."""
         return Onward(tuple(ways), spew)
 
-    def took_part(self, node: Node, own: Recovery) -> None:
+    def took_part(self, node: TreeState, own: Recovery) -> None:
         """A recovery that began elsewhere was completed here: that proves nothing here. H6."""
 
-    def came_twice(self, node: Node, link: str, said: Send) -> None:
+    def came_twice(self, node: TreeState, link: str, said: Send) -> None:
         """A second copy of a message came: it is answered, and tables stay."""
 
-    def heard_of_cycle(self, node: Node, link: str, said: RouteBreak) -> None:  # noqa: ARG002
+    def heard_of_cycle(self, node: TreeState, link: str, said: RouteBreak) -> None:  # noqa: ARG002
         """A neighbour says that routes go round, which they never do here. H2."""
         node.count("cycles told in profile HARD")

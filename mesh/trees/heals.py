@@ -10,11 +10,11 @@ from mesh.model.tree_frames import ColourSpread, Heal, HealNotice, Hello
 from mesh.model.trees import Colour, Extent
 from mesh.trees.colours import SCOPES, adopt, colour_of
 from mesh.trees.joining import forget_questions
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.publishing import keep_told, publish_exclusives, tell_again
 
 
-def meet(node: Node, link: str, hello: Hello) -> None:
+def meet(node: TreeState, link: str, hello: Hello) -> None:
     """Compare colours over a link that has just come up."""
     node.clock.know_somebody()
     if node.colour is not None and node.colour == hello.colour:
@@ -22,7 +22,7 @@ def meet(node: Node, link: str, hello: Hello) -> None:
     compare(node, link, hello)
 
 
-def compare(node: Node, link: str, hello: Hello) -> None:
+def compare(node: TreeState, link: str, hello: Hello) -> None:
     """Compare the first colour that a peer names in its session with the one that is held here.
 
     An undefined side has nothing to lose. Where it joins a part later it says HELLO again, and
@@ -48,13 +48,13 @@ def compare(node: Node, link: str, hello: Hello) -> None:
             adopt(node, scope, theirs, ColourReason.HEALED, but=link)
 
 
-def read_notice(node: Node, link: str, said: HealNotice) -> None:
+def read_notice(node: TreeState, link: str, said: HealNotice) -> None:
     """Raise the event on this side too: the peer alone may have seen two colours. H13."""
     raise_heal(node, link, said.scope, said.far_colour, said.near_colour, said.colour)
 
 
 def raise_heal(
-    node: Node,
+    node: TreeState,
     link: str,
     scope: Extent,
     near: Colour | None,
@@ -75,7 +75,7 @@ def raise_heal(
     _take(node, heal, towards=link)
 
 
-def read_heal(node: Node, link: str, said: Heal) -> None:
+def read_heal(node: TreeState, link: str, said: Heal) -> None:
     """Take and spread the news of a heal."""
     if said.scope is Extent.REALM and node.is_remote(link):
         node.count("realm heals from outside")
@@ -83,14 +83,14 @@ def read_heal(node: Node, link: str, said: Heal) -> None:
         _take(node, said, towards=link)
 
 
-def _is_known_from_here(node: Node, said: Heal) -> bool:
+def _is_known_from_here(node: TreeState, said: Heal) -> bool:
     """Return whether this is the other side's news of what this side was told already."""
     ends = (said.scope, said.far, said.near, said.colour)
     told = (one for _, _, one in node.floods if isinstance(one, Heal))
     return any((one.scope, one.near, one.far, one.colour) == ends for one in told)
 
 
-def _take(node: Node, heal: Heal, towards: str) -> None:
+def _take(node: TreeState, heal: Heal, towards: str) -> None:
     if heal.scope is Extent.CLOUD:
         _remember(node, heal, towards)
     else:
@@ -107,7 +107,7 @@ def _take(node: Node, heal: Heal, towards: str) -> None:
     publish_exclusives(node)
 
 
-def _remember(node: Node, heal: Heal, towards: str) -> None:
+def _remember(node: TreeState, heal: Heal, towards: str) -> None:
     """Number a heal; when there are too many of them, all roles recover and counting restarts."""
     node.heals.append((heal, towards))
     if len(node.heals) <= node.settings.heals_max:

@@ -7,12 +7,12 @@ holders that are none of its sender's. Spec: tree_layer 5.2, 5.4.
 from __future__ import annotations
 
 from mesh.model.trees import Address, Extent, InstanceId
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.records import Session
 from mesh.trees.routes import RoleRoutes
 
 
-def holder(node: Node, address: Address, standing: Extent = Extent.NODE) -> InstanceId:
+def holder(node: TreeState, address: Address, standing: Extent = Extent.NODE) -> InstanceId:
     """Return the exclusive instance that is known to hold a role, here or elsewhere, or 0.
 
     Args:
@@ -34,7 +34,7 @@ def holder(node: Node, address: Address, standing: Extent = Extent.NODE) -> Inst
     return max(held, default=InstanceId(0))
 
 
-def reach(node: Node, address: Address, *, is_from_here: bool, left_realm: bool) -> Extent:
+def reach(node: TreeState, address: Address, *, is_from_here: bool, left_realm: bool) -> Extent:
     """Return how far a message to everybody looks from here.
 
     No further than where one alone holds the role for its sender: at this node, or in the realm.
@@ -49,7 +49,7 @@ def reach(node: Node, address: Address, *, is_from_here: bool, left_realm: bool)
     return Extent.REALM if is_inside or Extent.REALM in extents else Extent.CLOUD
 
 
-def reach_of(node: Node, session: Session) -> Extent:
+def reach_of(node: TreeState, session: Session) -> Extent:
     """Return how far a message looks from here, and so which map it follows; NODE: none."""
     found = reach(
         node,
@@ -60,7 +60,7 @@ def reach_of(node: Node, session: Session) -> Extent:
     return found if session.scope.covers(found) else session.scope
 
 
-def holder_over(node: Node, address: Address, link: str) -> InstanceId:
+def holder_over(node: TreeState, address: Address, link: str) -> InstanceId:
     """Return who holds a role alone in the realm and is reached by a link, or 0."""
     role = _known(node, address)
     route = role.realm.routes.get(role.exclusive_inside) if role is not None else None
@@ -69,6 +69,6 @@ def holder_over(node: Node, address: Address, link: str) -> InstanceId:
     return role.exclusive_inside
 
 
-def _known(node: Node, address: Address) -> RoleRoutes | None:
+def _known(node: TreeState, address: Address) -> RoleRoutes | None:
     tree = node.trees.get(address.tree)
     return tree.roles.get(address.role) if tree is not None else None

@@ -53,6 +53,34 @@ class RealmChanged:
     realm: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshFollowed:
+    """The topology has so many nodes, and says how links are tried.
+
+    Attributes:
+        nodes: Frames may cross as many links: no way is longer.
+        ping_ms: How often to send PING.
+        pings_missed_max: After how many without an answer a link is taken for cut.
+    """
+
+    nodes: int
+    ping_ms: int
+    pings_missed_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadResumed:
+    """The node goes on after a while in which it could neither hear nor say anything.
+
+    Attributes:
+        links: Neighbours that may have been away with it.
+        until_ms: Before then these links are not considered down, though nothing is heard of them.
+    """
+
+    links: Sequence[str]
+    until_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class PortOpened:
     """An application listens to a protocol, "" being the one of those who name none.
@@ -104,6 +132,8 @@ Input = (
     | FrameRead
     | Ticked
     | RealmChanged
+    | MeshFollowed
+    | LeadResumed
     | PortOpened
     | PortClosed
     | RolesAdded

@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.edges import drop_edge, leave_edge, use_edge
 from mesh.trees.late_routes import route_added
-from mesh.trees.node import MADE_UP, Node
-from mesh.trees.routes import LastHeard, RoleRoutes, Route, RouteMap, Tree
+from mesh.trees.node import MADE_UP, TreeState
+from mesh.trees.routes import InstanceRoute, LastHeard, RoleRoutes, RouteMap, Tree
 
 
-def role_routes(node: Node, address: Address, protocol: str = "") -> tuple[Tree, RoleRoutes]:
+def role_routes(node: TreeState, address: Address, protocol: str = "") -> tuple[Tree, RoleRoutes]:
     """Look a role up, with what is remembered of it if its tree was forgotten."""
     tree = node.tree(address.tree, protocol)
     if address.role in tree.roles:
@@ -30,11 +30,11 @@ def role_routes(node: Node, address: Address, protocol: str = "") -> tuple[Tree,
 
 
 def install(
-    node: Node,
+    node: TreeState,
     address: Address,
     scope: Extent,
     iid: InstanceId,
-    route: Route,
+    route: InstanceRoute,
     *,
     has_moved: bool = False,
     is_published: bool = False,
@@ -67,12 +67,12 @@ def install(
     return True
 
 
-def _is_made_up(known: LastHeard, route: Route, asked_ms: int | None) -> bool:
+def _is_made_up(known: LastHeard, route: InstanceRoute, asked_ms: int | None) -> bool:
     """Return whether a host that was asked since shows that it has never said what is known."""
     return asked_ms is not None and known.since_ms < asked_ms and known.value[0] > route.seq
 
 
-def has_ended(node: Node, address: Address, scope: Extent, iid: InstanceId) -> bool:
+def has_ended(node: TreeState, address: Address, scope: Extent, iid: InstanceId) -> bool:
     """Return whether the last that was heard of an instance is its end. H2."""
     table = role_routes(node, address)[1].map(scope)
     known = table.known(iid) or node.remembered.get((*address, scope, iid))
@@ -80,7 +80,7 @@ def has_ended(node: Node, address: Address, scope: Extent, iid: InstanceId) -> b
 
 
 def remove_instance(
-    node: Node, address: Address, scope: Extent, iid: InstanceId, seq: int = 0
+    node: TreeState, address: Address, scope: Extent, iid: InstanceId, seq: int = 0
 ) -> None:
     """Forget the route to an instance; what is not newer than `seq` will not bring it back."""
     tree, role = role_routes(node, address)
@@ -93,7 +93,7 @@ def remove_instance(
 
 
 def remove_routes_over(
-    node: Node, address: Address, scope: Extent, link: str, iid: InstanceId
+    node: TreeState, address: Address, scope: Extent, link: str, iid: InstanceId
 ) -> None:
     """Forget the routes of a role over a link, of one instance or for 0 of all."""
     tree = node.trees.get(address.tree)
@@ -107,7 +107,7 @@ def remove_routes_over(
     table.doubt()
 
 
-def lose_link(node: Node, link: str, trees: list[Tree]) -> None:
+def lose_link(node: TreeState, link: str, trees: list[Tree]) -> None:
     """Forget every route over a link that is down; nothing is repaired until it is needed."""
     for tree in trees:
         for role in tree.roles.values():
@@ -120,7 +120,7 @@ def lose_link(node: Node, link: str, trees: list[Tree]) -> None:
         drop_edge(node, tree, link)
 
 
-def wipe(node: Node, address: Address, scope: Extent, iids: Iterable[InstanceId]) -> None:
+def wipe(node: TreeState, address: Address, scope: Extent, iids: Iterable[InstanceId]) -> None:
     """Forget the routes of a role to these instances."""
     tree, role = role_routes(node, address)
     table = role.map(scope)
@@ -129,7 +129,7 @@ def wipe(node: Node, address: Address, scope: Extent, iids: Iterable[InstanceId]
             _lose(node, tree, role, table, iid)
 
 
-def _lose(node: Node, tree: Tree, role: RoleRoutes, table: RouteMap, iid: InstanceId) -> None:
+def _lose(node: TreeState, tree: Tree, role: RoleRoutes, table: RouteMap, iid: InstanceId) -> None:
     """Forget a route; who sends in a realm that has lost its holder asks everybody who is there."""
     if iid == role.exclusive_inside:
         role.everywhere.doubt()

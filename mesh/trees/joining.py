@@ -13,9 +13,9 @@ from mesh.model.trees import Address, Extent
 from mesh.trees.exclusives import heed_holder, is_beaten
 from mesh.trees.holders import holder
 from mesh.trees.installing import install, role_routes
-from mesh.trees.node import TOO_FAR, Node
+from mesh.trees.node import TOO_FAR, TreeState
 from mesh.trees.recovery import is_built
-from mesh.trees.routes import Route
+from mesh.trees.routes import InstanceRoute
 from mesh.trees.utility import is_reserved
 
 FRAME_BYTES = 90_000
@@ -26,7 +26,7 @@ ROLE_BYTES, INSTANCE_BYTES = 250, 30
 """What they come to at most, with the longest names."""
 
 
-def ask_for_trees(node: Node, link: str) -> None:
+def ask_for_trees(node: TreeState, link: str) -> None:
     """Ask a neighbour what it knows, unless another has told already."""
     if node.settings.copies_trees and not node.has_copied:
         id_ = node.ids.fresh()
@@ -34,12 +34,12 @@ def ask_for_trees(node: Node, link: str) -> None:
         node.transmit(link, GetTrees(id_))
 
 
-def forget_questions(node: Node) -> None:
+def forget_questions(node: TreeState) -> None:
     """Take no answer to what was asked until now."""
     node.asked_trees.clear()
 
 
-def read_question(node: Node, link: str, said: GetTrees) -> None:
+def read_question(node: TreeState, link: str, said: GetTrees) -> None:
     """Tell a neighbour what is known here, if that may leave the realm."""
     roles: list[KnownRole] = []
     size = 0
@@ -53,7 +53,7 @@ def read_question(node: Node, link: str, said: GetTrees) -> None:
         node.transmit(link, Trees(said.id, node.colour, tuple(roles)))
 
 
-def read_trees(node: Node, link: str, said: Trees) -> None:
+def read_trees(node: TreeState, link: str, said: Trees) -> None:
     """Take what a neighbour knows; what is newer here stays."""
     asked = node.asked_trees.get(link)
     if asked is None or asked[0] != said.id:
@@ -72,7 +72,7 @@ def read_trees(node: Node, link: str, said: Trees) -> None:
             role.heals = min(heals, node.heals_known)
 
 
-def _known(node: Node, link: str) -> list[KnownRole]:
+def _known(node: TreeState, link: str) -> list[KnownRole]:
     """Return the roles that a neighbour may hear of; nothing leaves the realm unless all may."""
     if node.realm and node.is_remote(link):
         return []
@@ -90,7 +90,7 @@ def _bytes(one: KnownRole) -> int:
     return ROLE_BYTES + INSTANCE_BYTES * len(one.instances)
 
 
-def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
+def _known_role(node: TreeState, link: str, address: Address) -> KnownRole | None:
     """Return what may be copied of a role: a copy does not say how far an instance is known."""
     tree = node.trees.get(address.tree)
     role = tree.roles.get(address.role) if tree is not None else None
@@ -113,7 +113,7 @@ def _known_role(node: Node, link: str, address: Address) -> KnownRole | None:
     return KnownRole(*address, is_certain, tuple(instances)) if instances else None
 
 
-def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool:
+def _copy(node: TreeState, link: str, address: Address, known: KnownInstance) -> bool:
     """Install a route as a host's answer would; return whether the instance is known now."""
     if known.hops > node.settings.hops_max:
         node.count(TOO_FAR)
@@ -121,7 +121,7 @@ def _copy(node: Node, link: str, address: Address, known: KnownInstance) -> bool
     standing = Extent.CLOUD
     if is_beaten(node, address, known.iid, is_exclusive=known.is_exclusive, standing=standing):
         return False
-    route = Route(link, known.seq, known.hops, RouteReason.COPIED, node.now_ms)
+    route = InstanceRoute(link, known.seq, known.hops, RouteReason.COPIED, node.now_ms)
     install(node, address, Extent.CLOUD, known.iid, route)
     if known.is_exclusive:
         heed_holder(node, address, standing, known.iid, standing)

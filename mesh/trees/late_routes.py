@@ -8,13 +8,13 @@ from __future__ import annotations
 from mesh.model.tree_frames import Reopen, Send
 from mesh.model.trees import Address, Extent, InstanceId
 from mesh.trees.holders import reach_of
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.records import Session
-from mesh.trees.routes import Route
+from mesh.trees.routes import InstanceRoute
 from mesh.trees.snooping import expect_more
 
 
-def pass_on(node: Node, session: Session, link: str) -> None:
+def pass_on(node: TreeState, session: Session, link: str) -> None:
     """Send a message over a link that it was not sent on yet."""
     session.sent[link] = None
     if not session.options.one_way:
@@ -39,7 +39,12 @@ def pass_on(node: Node, session: Session, link: str) -> None:
 
 
 def route_added(
-    node: Node, address: Address, scope: Extent, iid: InstanceId, route: Route, reopens: bool
+    node: TreeState,
+    address: Address,
+    scope: Extent,
+    iid: InstanceId,
+    route: InstanceRoute,
+    reopens: bool,
 ) -> None:
     """Use a new route for what was forwarded before it was known.
 
@@ -58,14 +63,14 @@ def route_added(
         pass_on(node, session, route.link)
 
 
-def reopen(node: Node, session: Session) -> None:
+def reopen(node: TreeState, session: Session) -> None:
     """Let a session that has ended wait once more, here and towards the sender."""
     renew(node, session)
     if session.came_by is not None:
         node.transmit(session.came_by, Reopen(session.mid))
 
 
-def renew(node: Node, session: Session) -> None:
+def renew(node: TreeState, session: Session) -> None:
     """Let a session that has ended wait once more; it can end in END only, never in not found."""
     node.sessions.reopen(session)
     node.begin_on(session.address.tree)
@@ -74,7 +79,7 @@ def renew(node: Node, session: Session) -> None:
     session.items, session.items_bytes = [], 0
 
 
-def read_reopen(node: Node, link: str, said: Reopen) -> None:
+def read_reopen(node: TreeState, link: str, said: Reopen) -> None:
     """Count on a branch again: it has said its last word, or that waits here for a watcher."""
     session = node.sessions.known(said.mid)
     if session is None or session.options.one_way or link not in session.sent:
@@ -86,13 +91,15 @@ def read_reopen(node: Node, link: str, said: Reopen) -> None:
     expect_more(node, session, link)
 
 
-def enter(node: Node, session: Session) -> None:
+def enter(node: TreeState, session: Session) -> None:
     """Take a session among the open ones, and keep its tree for it."""
     node.sessions.enter(session)
     node.begin_on(session.address.tree)
 
 
-def _is_for(node: Node, session: Session, scope: Extent, iid: InstanceId, route: Route) -> bool:
+def _is_for(
+    node: TreeState, session: Session, scope: Extent, iid: InstanceId, route: InstanceRoute
+) -> bool:
     """Return whether a message is to follow a route: who is known in the realm is in either map."""
     reach = reach_of(node, session)
     is_in_map = scope is reach or (route.extent is Extent.REALM and reach is not Extent.NODE)

@@ -7,11 +7,13 @@ Spec: tree_layer 2, 12; H11.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from mesh.model.tree_frames import Body, Bye, Frame, Hello, Ping, Pong
 from mesh.trees.hop_times import ask_hop, hear_hop
-from mesh.trees.node import MADE_UP, RESERVED, TOO_FAR, Link, Node
+from mesh.trees.inputs import MeshFollowed
+from mesh.trees.node import MADE_UP, RESERVED, TOO_FAR, TreeLink, TreeState
 
 _EPOCH_SHIFT = 32
 
@@ -62,15 +64,40 @@ class FrameMeaning:
 NOTHING = FrameMeaning()
 
 
-def open_link(node: Node, link: str) -> None:
+def follow_mesh(node: TreeState, mesh: MeshFollowed) -> None:
+    """Let frames cross as many links as the mesh has nodes, and try links as it says from now on.
+
+    What was heard at a slower pace is not too long ago by the new one.
+    """
+    former = node.settings
+    hops_max = max(former.hops_max, mesh.nodes)
+    ping_ms, pings_missed_max = mesh.ping_ms, mesh.pings_missed_max
+    node.settings = replace(
+        former, hops_max=hops_max, ping_ms=ping_ms, pings_missed_max=pings_missed_max
+    )
+    if (former.ping_ms, former.pings_missed_max) == (ping_ms, pings_missed_max):
+        return
+    for end in node.links.values():
+        end.heard_ms = max(end.heard_ms, node.now_ms)
+        end.ping_ms = min(end.ping_ms, node.now_ms + ping_ms)
+
+
+def excuse(node: TreeState, links: Iterable[str], until_ms: int) -> None:
+    """Do not consider these links down before then, though nothing is heard of them."""
+    silent_ms = node.settings.ping_ms * node.settings.pings_missed_max
+    for end in (node.links[link] for link in links if link in node.links):
+        end.heard_ms = max(end.heard_ms, until_ms - silent_ms)
+
+
+def open_link(node: TreeState, link: str) -> None:
     """Begin to speak with a neighbour."""
     if link in node.links:
         return
-    node.links[link] = Link(link, _next_session(node))
+    node.links[link] = TreeLink(link, _next_session(node))
     say_hello(node, node.links[link])
 
 
-def close_link(node: Node, link: str) -> bool:
+def close_link(node: TreeState, link: str) -> bool:
     """Stop speaking with a neighbour; return whether the link was up."""
     end = node.links.get(link)
     if end is None:
@@ -82,7 +109,7 @@ def close_link(node: Node, link: str) -> bool:
     return was_up
 
 
-def read_frame(node: Node, link: str, frame: Frame) -> FrameMeaning:
+def read_frame(node: TreeState, link: str, frame: Frame) -> FrameMeaning:
     """Put a frame in its place: act on it, drop it, or find the link down."""
     end = node.links.get(link)
     if end is None:
@@ -105,7 +132,7 @@ def read_frame(node: Node, link: str, frame: Frame) -> FrameMeaning:
     return FrameMeaning(body=frame.body)
 
 
-def _out_of_turn(node: Node, end: Link, frame: Frame) -> FrameMeaning | None:
+def _out_of_turn(node: TreeState, end: TreeLink, frame: Frame) -> FrameMeaning | None:
     """Return what a frame means that is not the next of its session; None if it is.
 
     Of two that have one number and differ a stranger wrote the first: what the peer says under it
@@ -119,7 +146,7 @@ def _out_of_turn(node: Node, end: Link, frame: Frame) -> FrameMeaning | None:
     return FrameMeaning(is_lost=restart(node, end))
 
 
-def restart(node: Node, end: Link) -> bool:
+def restart(node: TreeState, end: TreeLink) -> bool:
     """Begin a new session on a link, so that the peer notices; return whether it was up.
 
     The caller then draws the consequences, and says HELLO with the colour that follows from them.
@@ -131,7 +158,7 @@ def restart(node: Node, end: Link) -> bool:
     return was_up
 
 
-def tick_links(node: Node) -> list[str]:
+def tick_links(node: TreeState) -> list[str]:
     """Repeat HELLO, send PING; return the links that were silent for too long.
 
     Where one link is tried all are that would be soon: a worker that is woken once for all of them
@@ -157,7 +184,7 @@ def tick_links(node: Node) -> list[str]:
     return silent
 
 
-def _is_tried(node: Node, end: Link) -> bool:
+def _is_tried(node: TreeState, end: TreeLink) -> bool:
     """Return whether the peer tries the link for both: of two ends the one whose name is lower.
 
     The other one hears it by that, and asks now and then, for what a hop takes.
@@ -168,7 +195,7 @@ def _is_tried(node: Node, end: Link) -> bool:
     return node.name > end.peer and hears and knows
 
 
-def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> FrameMeaning:
+def _hear_hello(node: TreeState, end: TreeLink, frame: Frame, hello: Hello) -> FrameMeaning:
     """Take the word by which a peer begins or goes on; it is dropped where it cannot be the peer's.
 
     A newer session than before means that the peer has begun again: what was known of it is lost.
@@ -206,7 +233,7 @@ def _hear_hello(node: Node, end: Link, frame: Frame, hello: Hello) -> FrameMeani
     return FrameMeaning(gained=hello)
 
 
-def say_hello(node: Node, end: Link) -> None:
+def say_hello(node: TreeState, end: TreeLink) -> None:
     """Tell the peer who this is and what was heard of it."""
     end.hello_ms = node.now_ms + node.settings.hello_ms
     colours = (node.colour, node.realm_colour)
@@ -214,7 +241,7 @@ def say_hello(node: Node, end: Link) -> None:
     node.transmit(end.peer, hello)
 
 
-def _next_session(node: Node) -> int:
+def _next_session(node: TreeState) -> int:
     node.links_begun += 1
     return node.epoch << _EPOCH_SHIFT | node.links_begun
 
@@ -223,6 +250,6 @@ def _epoch(session: int) -> int:
     return session >> _EPOCH_SHIFT
 
 
-def _dropped(node: Node, why: str) -> FrameMeaning:
+def _dropped(node: TreeState, why: str) -> FrameMeaning:
     node.count(why)
     return NOTHING

@@ -8,12 +8,12 @@ from __future__ import annotations
 from mesh.model.tree_apps import PartitionSuspected
 from mesh.trees.colours import recolour_after_loss
 from mesh.trees.installing import lose_link
-from mesh.trees.node import Link, Node
+from mesh.trees.node import TreeLink, TreeState
 from mesh.trees.recovery import lose_branches
 from mesh.trees.replying import lose_replies
 
 
-def link_lost(node: Node, end: Link) -> None:
+def link_lost(node: TreeState, end: TreeLink) -> None:
     """Forget what led over a link; nothing is repaired until somebody sends."""
     trees = [node.trees[id_] for id_ in end.trees if id_ in node.trees]
     end.trees = {}

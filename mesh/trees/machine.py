@@ -13,8 +13,8 @@ Spec: tree_layer 2; DESIGN 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from mesh.model.tree_apps import (
@@ -62,8 +62,10 @@ from mesh.trees.inputs import (
     AppGone,
     FrameRead,
     Input,
+    LeadResumed,
     LinkClosed,
     LinkOpened,
+    MeshFollowed,
     PortClosed,
     PortOpened,
     RealmChanged,
@@ -76,6 +78,8 @@ from mesh.trees.late_routes import read_reopen
 from mesh.trees.links import (
     REFUSED,
     close_link,
+    excuse,
+    follow_mesh,
     open_link,
     read_frame,
     restart,
@@ -83,7 +87,7 @@ from mesh.trees.links import (
     tick_links,
 )
 from mesh.trees.losing import link_lost
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.outputs import Output
 from mesh.trees.publishing import (
     add_roles,
@@ -144,7 +148,7 @@ class TreeNode:
             realm: Its locality group, "" for none.
             settings: What may be set.
         """
-        self._node = Node(name, uuid, epoch, realm, settings, Ids(incarnation))
+        self._node = TreeState(name, uuid, epoch, realm, settings, Ids(incarnation))
         host_own(self._node)
 
     def step(self, input_: Input, now_ms: int) -> list[Output]:
@@ -163,32 +167,6 @@ class TreeNode:
         end_oldest(node)
         make_room(node)
         return node.outputs
-
-    def reach(self, nodes: int) -> None:
-        """Let frames cross as many links as the mesh has nodes: no way is longer."""
-        settings = self._node.settings
-        self._node.settings = replace(settings, hops_max=max(settings.hops_max, nodes))
-
-    def try_links(self, every_ms: int, missed_max: int) -> None:
-        """Send PING at this interval from now on, and take so many without an answer for a cut.
-
-        What was heard at a slower pace is not too long ago by the new one.
-        """
-        node = self._node
-        former = node.settings
-        node.settings = replace(former, ping_ms=every_ms, pings_missed_max=missed_max)
-        if node.settings == former:
-            return
-        for end in node.links.values():
-            end.heard_ms = max(end.heard_ms, node.now_ms)
-            end.ping_ms = min(end.ping_ms, node.now_ms + every_ms)
-
-    def excuse(self, links: Iterable[str], until_ms: int) -> None:
-        """Do not consider these links down before then, though nothing is heard of them."""
-        settings = self._node.settings
-        silent_ms = settings.ping_ms * settings.pings_missed_max
-        for end in (self._node.links[link] for link in links if link in self._node.links):
-            end.heard_ms = max(end.heard_ms, until_ms - silent_ms)
 
     @property
     def wakes_ms(self) -> int | None:
@@ -295,7 +273,7 @@ class TreeNode:
         return self._node.counts
 
 
-def _act(node: Node, input_: Input) -> None:
+def _act(node: TreeState, input_: Input) -> None:
     """Hand an input to the part of the tree layer that it concerns."""
     match input_:
         case FrameRead():
@@ -312,6 +290,10 @@ def _act(node: Node, input_: Input) -> None:
             _close(node, input_.link)
         case RealmChanged():
             change_realm(node, input_.realm)
+        case MeshFollowed():
+            follow_mesh(node, input_)
+        case LeadResumed():
+            excuse(node, input_.links, input_.until_ms)
         case PortOpened():
             node.hosts.open_port(input_.app, input_.protocol)
         case PortClosed():
@@ -336,7 +318,7 @@ def _act(node: Node, input_: Input) -> None:
             assert_never(input_)
 
 
-def _read(node: Node, input_: FrameRead) -> None:
+def _read(node: TreeState, input_: FrameRead) -> None:
     reading = read_frame(node, input_.link, input_.frame)
     if reading.is_lost:
         link_lost(node, node.links[input_.link])
@@ -348,7 +330,7 @@ def _read(node: Node, input_: FrameRead) -> None:
         _obey(node, input_.link, reading.body)
 
 
-def _obey(node: Node, link: str, body: Body) -> None:
+def _obey(node: TreeState, link: str, body: Body) -> None:
     """Hand a frame's body to the part that it concerns; what is of the link itself is read."""
     match body:
         case Send():
@@ -389,18 +371,18 @@ def _obey(node: Node, link: str, body: Body) -> None:
             assert_never(body)
 
 
-def _answer_for_node(node: Node, asked: Delivered) -> None:
+def _answer_for_node(node: TreeState, asked: Delivered) -> None:
     if asked.wants_answer:
         answer(node, AnswerGiven(MESH_APP, asked.mid, describe(node, asked.payload)))
 
 
-def _close(node: Node, link: str) -> None:
+def _close(node: TreeState, link: str) -> None:
     end = node.links.get(link)
     if end is not None and close_link(node, link):
         link_lost(node, end)
 
 
-def _lose_app(node: Node, app: str) -> None:
+def _lose_app(node: TreeState, app: str) -> None:
     if held := node.hosts.by_app.get(app):
         remove_roles(node, RolesRemoved(app, list(dict.fromkeys(address for address, _ in held))))
     lose_application(node, app)
@@ -408,7 +390,7 @@ def _lose_app(node: Node, app: str) -> None:
     node.hosts.close_ports(app)
 
 
-def _tick(node: Node) -> None:
+def _tick(node: TreeState) -> None:
     for link in tick_links(node):
         end = node.links[link]
         restart(node, end)

@@ -15,10 +15,10 @@ from mesh.model.trees import Extent, MessageId
 from mesh.trees.colours import need_colour
 from mesh.trees.exclusives import drop_local, is_beaten
 from mesh.trees.installing import install, remove_instance, remove_routes_over, role_routes
-from mesh.trees.node import RESERVED, Node
+from mesh.trees.node import RESERVED, TreeState
 from mesh.trees.publishing import Parcel, host, publish, taken, unpublish
 from mesh.trees.records import LocalRole, Session
-from mesh.trees.routes import Route
+from mesh.trees.routes import InstanceRoute
 from mesh.trees.utility import is_reserved
 
 
@@ -47,7 +47,7 @@ HAD_MAX = 1_000
 more, or their copies come one by one."""
 
 
-def had(node: Node, grant: Grant) -> tuple[MessageId, ...]:
+def had(node: TreeState, grant: Grant) -> tuple[MessageId, ...]:
     """Return what an instance takes along that moves: messages of which no copy is for it. I1.
 
     Routes of its new place reach nodes to which nobody tells that it has moved, so they may send
@@ -59,7 +59,7 @@ def had(node: Node, grant: Grant) -> tuple[MessageId, ...]:
     return tuple(islice(found, HAD_MAX))
 
 
-def give(node: Node, one: LocalRole, given: AnswerGiven) -> Grant:
+def give(node: TreeState, one: LocalRole, given: AnswerGiven) -> Grant:
     """Make the grant that an answer carries; with `gives_up` the instance leaves this node."""
     seq = one.seq + 1 if given.gives_up else 0
     grant = Grant(
@@ -70,12 +70,18 @@ def give(node: Node, one: LocalRole, given: AnswerGiven) -> Grant:
     return grant
 
 
-def repoint(node: Node, session: Session, grant: Grant) -> None:
-    """Point to where the role goes, before the reply is sent there."""
+def repoint(node: TreeState, session: Session, grant: Grant) -> None:
+    """Point to where the role goes, before the reply is sent there.
+
+    Args:
+        node: On the way from the former holder to the sender.
+        session: The send that the reply answers: it came by the link where the role goes.
+        grant: What the reply brings; if its giver keeps the role, nothing changes here.
+    """
     if not grant.give_up or session.came_by is None:
         return
     address = grant.address
-    route = Route(
+    route = InstanceRoute(
         link=session.came_by,
         seq=grant.seq,
         hops=session.hops,
@@ -98,7 +104,7 @@ def repoint(node: Node, session: Session, grant: Grant) -> None:
         role.map(scope).is_certified |= is_new and is_widest and grant.is_exclusive
 
 
-def lose_grant(node: Node, link: str, grant: Grant) -> None:
+def lose_grant(node: TreeState, link: str, grant: Grant) -> None:
     """A grant that came by this link cannot go on: nobody has the role, and no route may say so."""
     node.count("roles lost on their way")
     for scope in (Extent.CLOUD, Extent.REALM):
@@ -106,12 +112,18 @@ def lose_grant(node: Node, link: str, grant: Grant) -> None:
         node.transmit(link, RouteBreak(*grant.address, scope, grant.iid))
 
 
-def take(node: Node, session: Session, grant: Grant, had: Sequence[MessageId]) -> None:
+def take(node: TreeState, session: Session, grant: Grant, had: Sequence[MessageId]) -> None:
     """Hold, at the sender, what a reply has brought. A move is not published; a share is.
 
     An application has one instance of a role: whoever has it already needs no share of it, and
     what moves there takes the place of what it had.
     No node has granted one to the mesh itself, or one that every node has by itself.
+
+    Args:
+        node: The sender's.
+        session: The send that is answered; it names the application.
+        grant: What the reply brings.
+        had: What the instance has had where it was, the newest first: no copy of that is for it.
     """
     address, iid = grant.address, grant.iid
     if not session.app or is_reserved(node, address.tree):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from mesh.model.tree_apps import Delivered, TreeBuilt
 from mesh.model.tree_frames import Body, Frame, Heal, Publish
 from mesh.model.trees import Address, Colour, Extent, Ids, InstanceId, MessageId, TreeId
-from mesh.trees.clocks import Clock
+from mesh.trees.clocks import LogicalClock
 from mesh.trees.hosts import Hosts
 from mesh.trees.outputs import Output, Transmit
-from mesh.trees.records import Join, LocalRole, Recovery, Session, Watching
+from mesh.trees.records import LocalRole, Recovery, Session, SharedRecovery, Watching
 from mesh.trees.routes import LastHeard, Tree
 from mesh.trees.sessions import Sessions
 from mesh.trees.settings import Settings
@@ -34,7 +34,7 @@ FLOODS_MAX = 10_000
 
 
 @dataclass(slots=True)
-class Link:
+class TreeLink:
     """This node's end of a tree link. Spec: tree_layer 2, 12.
 
     Attributes:
@@ -77,7 +77,7 @@ class Link:
 
 
 @dataclass(slots=True)
-class Node:
+class TreeState:
     """What one incarnation of a node knows.
 
     Attributes:
@@ -110,11 +110,11 @@ class Node:
     settings: Settings
     ids: Ids
     now_ms: int = 0
-    clock: Clock = field(default_factory=Clock)
+    clock: LogicalClock = field(default_factory=LogicalClock)
     colour: Colour | None = None
     realm_colour: Colour | None = None
     links_begun: int = 0
-    links: dict[str, Link] = field(default_factory=dict)
+    links: dict[str, TreeLink] = field(default_factory=dict)
     trees: OrderedDict[TreeId, Tree] = field(default_factory=OrderedDict)
     under_way: dict[TreeId, int] = field(default_factory=dict)
     hosts: Hosts = field(default_factory=Hosts)
@@ -134,7 +134,7 @@ class Node:
     has_copied: bool = False
     watching: Watching = field(default_factory=Watching)
     recoveries: dict[MessageId, Recovery] = field(default_factory=dict)
-    joins: dict[tuple[Address, Extent], Join] = field(default_factory=dict)
+    joins: dict[tuple[Address, Extent], SharedRecovery] = field(default_factory=dict)
     heals: list[tuple[Heal, str]] = field(default_factory=list)
     far_hop_ms: float = 0.0
     swept_ms: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mesh.trees.flooding import Flooding
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.patent import PatentFlooding
 from mesh.trees.settings import Profile
 
@@ -15,6 +15,6 @@ _FLOODING: Mapping[Profile, Flooding] = {
 }
 
 
-def flooding(node: Node) -> Flooding:
+def flooding(node: TreeState) -> Flooding:
     """Return how floods go at this node."""
     return _FLOODING[node.settings.profile]

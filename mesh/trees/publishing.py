@@ -26,10 +26,10 @@ from mesh.trees.exclusives import drop_local, give_way, heed_holder, is_beaten, 
 from mesh.trees.holders import holder
 from mesh.trees.inputs import RolesAdded, RolesRemoved
 from mesh.trees.installing import install, remove_instance, role_routes, wipe
-from mesh.trees.node import RESERVED, TOO_FAR, Node
+from mesh.trees.node import RESERVED, TOO_FAR, TreeState
 from mesh.trees.profiles import flooding
 from mesh.trees.records import LocalRole
-from mesh.trees.routes import Route
+from mesh.trees.routes import InstanceRoute
 from mesh.trees.utility import is_reserved
 
 AHEAD_MAX = 1 << 16
@@ -52,7 +52,7 @@ class Parcel:
 
     publishes: dict[str, list[Publish]] = field(default_factory=dict)
 
-    def send(self, node: Node) -> None:
+    def send(self, node: TreeState) -> None:
         """Write one frame per link."""
         for link, several in self.publishes.items():
             for first in range(0, len(several), BULK_MAX):
@@ -60,7 +60,7 @@ class Parcel:
                 node.transmit(link, part[0] if len(part) == 1 else Bulk(tuple(part)))
 
 
-def add_roles(node: Node, wanted: RolesAdded) -> None:
+def add_roles(node: TreeState, wanted: RolesAdded) -> None:
     """Take roles for an application; what cannot be is refused, one by one."""
     parcel = Parcel()
     for request in wanted.requests:
@@ -80,7 +80,7 @@ def add_roles(node: Node, wanted: RolesAdded) -> None:
     parcel.send(node)
 
 
-def remove_roles(node: Node, wanted: RolesRemoved) -> None:
+def remove_roles(node: TreeState, wanted: RolesRemoved) -> None:
     """Give up roles of an application."""
     parcel = Parcel()
     for address in wanted.addresses:
@@ -99,7 +99,7 @@ def taken(one: LocalRole, *, is_granted: bool) -> RoleTaken:
     return RoleTaken(one.app, one.address, one.iid, is_granted, *kept)
 
 
-def host(node: Node, one: LocalRole) -> None:
+def host(node: TreeState, one: LocalRole) -> None:
     """Keep an instance here; an exclusive one ends all others of its role, as far as it reaches."""
     if one.is_exclusive:
         give_way(node, one.address, one.iid, one.extent)
@@ -109,13 +109,13 @@ def host(node: Node, one: LocalRole) -> None:
     node.hosts.keep(one)
 
 
-def publish(node: Node, one: LocalRole, parcel: Parcel) -> None:
+def publish(node: TreeState, one: LocalRole, parcel: Parcel) -> None:
     """Announce to the mesh that an instance is here, with a seq newer than any before."""
     one.seq += 1
     _flood(node, _told(node, one, is_published=True), None, one.extent, parcel)
 
 
-def unpublish(node: Node, one: LocalRole, parcel: Parcel) -> None:
+def unpublish(node: TreeState, one: LocalRole, parcel: Parcel) -> None:
     """Give up an instance and tell the mesh."""
     one.seq += 1
     told = _told(node, one, is_published=False)
@@ -123,7 +123,7 @@ def unpublish(node: Node, one: LocalRole, parcel: Parcel) -> None:
     _flood(node, told, None, one.extent, parcel)
 
 
-def unpublish_beaten(node: Node) -> None:
+def unpublish_beaten(node: TreeState) -> None:
     """Tell of what gave way here where nobody hears of whom it gave way to."""
     parcel = Parcel()
     for one in take_beaten(node):
@@ -132,7 +132,7 @@ def unpublish_beaten(node: Node) -> None:
     parcel.send(node)
 
 
-def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
+def clear_exclusive(node: TreeState, wanted: ExclusiveCleared) -> None:
     """End the exclusive holder of a role, dead or alive, as far as anything is known of it."""
     address = wanted.address
     if is_reserved(node, address.tree):
@@ -151,7 +151,7 @@ def clear_exclusive(node: Node, wanted: ExclusiveCleared) -> None:
     parcel.send(node)
 
 
-def publish_exclusives(node: Node) -> None:
+def publish_exclusives(node: TreeState) -> None:
     """Announce again who holds what alone: two parts may both have a holder. H15."""
     parcel = Parcel()
     for one in node.hosts:
@@ -160,17 +160,17 @@ def publish_exclusives(node: Node) -> None:
     parcel.send(node)
 
 
-def keep_told(node: Node, reach: Extent, told: Publish | Heal) -> None:
+def keep_told(node: TreeState, reach: Extent, told: Publish | Heal) -> None:
     """Keep what everybody is told, or the realm, for links that come up. Spec: tree_layer 5.2."""
     node.floods.append((node.now_ms, reach, told))
 
 
-def forget_told(node: Node) -> None:
+def forget_told(node: TreeState) -> None:
     """Tell none of it again: it is none of another realm's business."""
     node.floods.clear()
 
 
-def tell_again(node: Node, link: str) -> None:
+def tell_again(node: TreeState, link: str) -> None:
     """Tell over a link that has come up what was told to everybody just before.
 
     A flood goes over the links that there are. Its copy for this neighbour may be under way on
@@ -188,7 +188,7 @@ def tell_again(node: Node, link: str) -> None:
     parcel.send(node)
 
 
-def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
+def read_publishes(node: TreeState, link: str, publishes: Iterable[Publish]) -> None:
     """Act on publishes that came in one frame, each by itself; what goes on goes together."""
     parcel = Parcel()
     for told in publishes:
@@ -199,7 +199,7 @@ def read_publishes(node: Node, link: str, publishes: Iterable[Publish]) -> None:
     parcel.send(node)
 
 
-def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
+def _read(node: TreeState, link: str, told: Publish, parcel: Parcel) -> None:
     if is_reserved(node, told.tree):
         node.count(RESERVED)
         return
@@ -226,8 +226,12 @@ def _read(node: Node, link: str, told: Publish, parcel: Parcel) -> None:
     _flood(node, onward, link, extent, parcel)
 
 
-def _install(node: Node, link: str, address: Address, told: Publish, *, is_inside: bool) -> None:
-    route = Route(link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms, told.extent)
+def _install(
+    node: TreeState, link: str, address: Address, told: Publish, *, is_inside: bool
+) -> None:
+    route = InstanceRoute(
+        link, told.seq, told.hops, RouteReason.PUBLISHED, node.now_ms, told.extent
+    )
     scopes = [Extent.CLOUD, Extent.REALM] if is_inside else [Extent.CLOUD]
     if told.is_exclusive and told.extent is not Extent.CLOUD:
         del scopes[0]
@@ -242,7 +246,7 @@ def _install(node: Node, link: str, address: Address, told: Publish, *, is_insid
             role_routes(node, address)[1].map(scope).is_certified = True
 
 
-def _clear(node: Node, address: Address, iid: InstanceId) -> None:
+def _clear(node: TreeState, address: Address, iid: InstanceId) -> None:
     for one in list(node.instances(address).values()):
         if one.iid <= iid:
             drop_local(node, one, RoleLoss.CLEARED)
@@ -256,7 +260,7 @@ def _clear(node: Node, address: Address, iid: InstanceId) -> None:
 
 
 def _answer_with_holder(
-    node: Node, link: str, address: Address, standing: Extent, parcel: Parcel
+    node: TreeState, link: str, address: Address, standing: Extent, parcel: Parcel
 ) -> None:
     """Announce the holder to those who do not know of it; a loser among them gives way. H15.
 
@@ -280,7 +284,9 @@ def _answer_with_holder(
     _put(node, told, link, parcel)
 
 
-def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel) -> None:
+def _flood(
+    node: TreeState, told: Publish, came_by: str | None, extent: Extent, parcel: Parcel
+) -> None:
     """Tell of a role on all links where that is to be known, but the one it came by. Spec: PAT-1.
 
     A role that only its node may know goes nowhere; how far others go is the profile's to say.
@@ -297,7 +303,7 @@ def _flood(node: Node, told: Publish, came_by: str | None, extent: Extent, parce
         _put(node, told, link, parcel)
 
 
-def _put(node: Node, told: Publish, link: str, parcel: Parcel) -> None:
+def _put(node: TreeState, told: Publish, link: str, parcel: Parcel) -> None:
     """Leave what is told for a link; behind one to another realm it is no longer of one realm."""
     if told.local_only and node.is_remote(link):
         told = replace(told, local_only=False)
@@ -305,7 +311,7 @@ def _put(node: Node, told: Publish, link: str, parcel: Parcel) -> None:
 
 
 def _told(
-    node: Node, one: LocalRole, *, is_published: bool, id_: MessageId | None = None
+    node: TreeState, one: LocalRole, *, is_published: bool, id_: MessageId | None = None
 ) -> Publish:
     """Return what others are told of a role at this node, and remember that it began here."""
     told = Publish(
@@ -316,7 +322,7 @@ def _told(
     return told
 
 
-def _remember(node: Node, told: Publish) -> None:
+def _remember(node: TreeState, told: Publish) -> None:
     node.remember_if_new(told.id)
     node.remember_if_new(_inside(told.id))
 
@@ -326,7 +332,7 @@ def _inside(id_: MessageId) -> MessageId:
     return MessageId(-id_)
 
 
-def _fault(node: Node, app: str, request: RoleRequest) -> tuple[str, str] | None:
+def _fault(node: TreeState, app: str, request: RoleRequest) -> tuple[str, str] | None:
     if fault := name_fault(request.address.role):
         return "BAD_NAME", f"role: {fault}"
     if is_reserved(node, request.address.tree):

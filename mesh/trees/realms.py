@@ -9,12 +9,12 @@ from __future__ import annotations
 from mesh.trees.colours import forget_realm_colour, need_colour
 from mesh.trees.links import close_link, open_link
 from mesh.trees.losing import link_lost
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.publishing import forget_told
 from mesh.trees.utility import host_own, leave_own
 
 
-def change_realm(node: Node, realm: str) -> None:
+def change_realm(node: TreeState, realm: str) -> None:
     """Leave the realm, and be in another one, or for "" in none."""
     if realm == node.realm:
         return

@@ -114,7 +114,7 @@ class Session:
 
 
 @dataclass(slots=True)
-class Held:
+class WatchedMessage:
     """A message, or a reply to it, on its way past those who watch. Spec: tree_layer 6.8.
 
     Attributes:
@@ -149,7 +149,7 @@ class Watching:
     """
 
     watchers: dict[tuple[str, TreeId | None, str], SnoopWanted] = field(default_factory=dict)
-    held: dict[MessageId, Held] = field(default_factory=dict)
+    held: dict[MessageId, WatchedMessage] = field(default_factory=dict)
     held_bytes: int = 0
 
 
@@ -159,7 +159,7 @@ def size_of(said: Reply) -> int:
 
 
 @dataclass(slots=True)
-class Join:
+class SharedRecovery:
     """A recovery that began here, and everybody who waits for it. Spec: tree_layer 5.8.
 
     Attributes:
@@ -201,7 +201,7 @@ class Recovery:
     address: Address
     scope: Extent
     parent: str | None
-    join: Join | None
+    join: SharedRecovery | None
     hops: int
     began_ms: int
     known: tuple[InstanceId, ...] = ()

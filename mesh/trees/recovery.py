@@ -19,13 +19,13 @@ from mesh.trees.exclusives import heed_holder, is_beaten
 from mesh.trees.holders import reach_of
 from mesh.trees.hop_times import believable, expected_hop, hear_of_far, slowest_own
 from mesh.trees.installing import install, role_routes
-from mesh.trees.node import TOO_FAR, Node
+from mesh.trees.node import TOO_FAR, TreeState
 from mesh.trees.profiles import flooding
-from mesh.trees.records import RECOVERY, Join, Recovery, Session
-from mesh.trees.routes import RoleRoutes, Route
+from mesh.trees.records import RECOVERY, Recovery, Session, SharedRecovery
+from mesh.trees.routes import InstanceRoute, RoleRoutes
 
 
-def is_built(node: Node, address: Address, scope: Extent) -> bool:
+def is_built(node: TreeState, address: Address, scope: Extent) -> bool:
     """Return whether messages may follow the map as it is.
 
     An empty map is never certain: an instance published since may have been missed. H1.
@@ -44,7 +44,7 @@ def is_built(node: Node, address: Address, scope: Extent) -> bool:
     return table.is_certified and is_current and is_enough
 
 
-def recover(node: Node, session: Session) -> None:
+def recover(node: TreeState, session: Session) -> None:
     """Let a message wait for a recovery of its role; several wait for the same one.
 
     Where nobody publishes, one that has begun may have missed who has come since.
@@ -54,7 +54,7 @@ def recover(node: Node, session: Session) -> None:
     key = _key(node, session)
     join = node.joins.get(key)
     if join is None:
-        join = node.joins[key] = Join(*key, [session])
+        join = node.joins[key] = SharedRecovery(*key, [session])
         _begin(node, join)
     elif session.came_by is None and session.address.tree in SILENT:
         join.late.append(session)
@@ -62,7 +62,7 @@ def recover(node: Node, session: Session) -> None:
         join.waiters.append(session)
 
 
-def waits_behind(node: Node, session: Session) -> bool:
+def waits_behind(node: TreeState, session: Session) -> bool:
     """Let a message wait where an earlier one of its sender does; return whether there is one.
 
     It could go on, and would overtake that one on the way to the same instance. The recovery is
@@ -82,19 +82,25 @@ def _is_ahead(one: Session, other: Session) -> bool:
     return one.sender == other.sender and one.number < other.number
 
 
-def is_recovering(node: Node, session: Session) -> bool:
+def is_recovering(node: TreeState, session: Session) -> bool:
     """Return whether a recovery of this session's role and map runs here."""
     return _key(node, session) in node.joins
 
 
-def _key(node: Node, session: Session) -> tuple[Address, Extent]:
+def _key(node: TreeState, session: Session) -> tuple[Address, Extent]:
     """Return what a session recovers here: the map that it follows, or where it may go at all."""
     scope = reach_of(node, session)
     return session.address, session.scope if scope is Extent.NODE else scope
 
 
-def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
-    """Answer for instances here, hand the question on, echo when all have."""
+def read_request(node: TreeState, link: str, asked: RecoveryRequest) -> None:
+    """Answer for instances here, hand the question on, echo when all have.
+
+    Args:
+        node: Who is asked.
+        link: By which the question came, and by which the echo goes back.
+        asked: The question. One that was read before, or has come too far, is echoed at once.
+    """
     if asked.hops > node.settings.hops_max:
         node.count(TOO_FAR)
         node.transmit(link, RecoveryDone(asked.id, ok=False))
@@ -122,7 +128,7 @@ def read_request(node: Node, link: str, asked: RecoveryRequest) -> None:
         _end(node, own)
 
 
-def _answer_for_own(node: Node, link: str, asked: RecoveryRequest) -> None:
+def _answer_for_own(node: TreeState, link: str, asked: RecoveryRequest) -> None:
     for one in node.instances(Address(asked.tree, asked.role)).values():
         reaches = one.extent is Extent.CLOUD or one.extent is asked.scope
         if reaches and one.iid not in asked.known:
@@ -133,7 +139,7 @@ def _answer_for_own(node: Node, link: str, asked: RecoveryRequest) -> None:
             node.transmit(link, answer)
 
 
-def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
+def read_answer(node: TreeState, link: str, said: RecoveryAnswer) -> None:
     """Install a host's answer and hand it on, even if something newer is known here."""
     own = node.recoveries.get(said.id)
     if own is None or link not in own.waiting:
@@ -153,7 +159,7 @@ def read_answer(node: Node, link: str, said: RecoveryAnswer) -> None:
         node.transmit(own.parent, onward)
 
 
-def _release_searchers(node: Node, join: Join) -> None:
+def _release_searchers(node: TreeState, join: SharedRecovery) -> None:
     """Let messages for one instance go on that have a way by now; it need not be the only one.
 
     Where it leads nowhere they wait once more, for as long as the recovery still runs; and none
@@ -174,13 +180,13 @@ def _release_searchers(node: Node, join: Join) -> None:
     join.waiters = waiting
 
 
-def _has_way(node: Node, role: RoleRoutes, session: Session) -> bool:
+def _has_way(node: TreeState, role: RoleRoutes, session: Session) -> bool:
     table = role.map(reach_of(node, session))
     ways = table.links(session.iid, from_outside=session.left_realm, but=session.offered)
     return any(link != session.came_by and link not in session.sent for link in ways)
 
 
-def read_done(node: Node, link: str, said: RecoveryDone) -> None:
+def read_done(node: TreeState, link: str, said: RecoveryDone) -> None:
     """Count an echo; the last one ends the flood here."""
     own = node.recoveries.get(said.id)
     told_ms = believable(node, said.hop_ms)
@@ -193,7 +199,7 @@ def read_done(node: Node, link: str, said: RecoveryDone) -> None:
     _settle_branch(node, own, link, ok=said.ok)
 
 
-def lose_branches(node: Node, link: str) -> None:
+def lose_branches(node: TreeState, link: str) -> None:
     """A link is down: what was expected over it may be missing; what came over it is moot."""
     for own in list(node.recoveries.values()):
         if own.parent == link:
@@ -202,7 +208,7 @@ def lose_branches(node: Node, link: str) -> None:
             _settle_branch(node, own, link, ok=False)
 
 
-def expire_recoveries(node: Node) -> None:
+def expire_recoveries(node: TreeState) -> None:
     """End floods that wait for too long, as incomplete: somebody does not answer."""
     for own in list(node.recoveries.values()):
         if own.id in node.recoveries and node.now_ms >= own.deadline_ms:
@@ -212,7 +218,7 @@ def expire_recoveries(node: Node) -> None:
             _end(node, own)
 
 
-def _begin(node: Node, join: Join) -> None:
+def _begin(node: TreeState, join: SharedRecovery) -> None:
     """Flood the realm and, for a message to everywhere, the whole mesh, in one batch."""
     _, role = role_routes(node, join.address)
     join.attempts += 1
@@ -245,7 +251,7 @@ def _begin(node: Node, join: Join) -> None:
 
 
 def _begun_here(
-    node: Node, join: Join, scope: Extent, known: tuple[InstanceId, ...] = ()
+    node: TreeState, join: SharedRecovery, scope: Extent, known: tuple[InstanceId, ...] = ()
 ) -> Recovery:
     return Recovery(
         id=node.ids.fresh(),
@@ -259,7 +265,9 @@ def _begun_here(
     )
 
 
-def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[MessageId]) -> None:
+def _ask_behind(
+    node: TreeState, join: SharedRecovery, batch: MessageId, heals: Sequence[MessageId]
+) -> None:
     """Ask behind heals; where nobody on the way can go on, everybody is asked.
 
     Spec: tree_layer 7.3.
@@ -274,7 +282,7 @@ def _ask_behind(node: Node, join: Join, batch: MessageId, heals: Sequence[Messag
         _direct(node, own, batch, heal)
 
 
-def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> None:
+def _direct(node: TreeState, own: Recovery, batch: MessageId, heal: MessageId) -> None:
     """Hand a request on towards a heal, or say that it cannot go on."""
     way = way_to(node, heal)
     _enter(node, own)
@@ -289,7 +297,7 @@ def _direct(node: Node, own: Recovery, batch: MessageId, heal: MessageId) -> Non
     node.transmit(link, RecoveryRequest(own.id, *place, batch, own.hops + 1, behind, own.known))
 
 
-def _spread(node: Node, own: Recovery, batch: MessageId, spew: int = 0) -> None:
+def _spread(node: TreeState, own: Recovery, batch: MessageId, spew: int = 0) -> None:
     _enter(node, own)
     _rearm(node, own)
     ways = node.ways(own.scope, but=own.parent)
@@ -301,11 +309,13 @@ def _spread(node: Node, own: Recovery, batch: MessageId, spew: int = 0) -> None:
         node.transmit(link, request)
 
 
-def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None:
+def _install(node: TreeState, link: str, own: Recovery, said: RecoveryAnswer) -> None:
     """Spec: tree_layer 5.4, 5.14: a flood of the realm fills its map; beaten holders fill none."""
     if is_beaten(node, own.address, said.iid, is_exclusive=said.is_exclusive, standing=own.scope):
         return
-    route = Route(link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms, said.extent)
+    route = InstanceRoute(
+        link, said.seq, said.hops, RouteReason.RECOVERED, node.now_ms, said.extent
+    )
     install(node, own.address, own.scope, said.iid, route, asked_ms=own.began_ms)
     if said.is_exclusive:
         heed_holder(node, own.address, own.scope, said.iid, said.extent)
@@ -313,24 +323,24 @@ def _install(node: Node, link: str, own: Recovery, said: RecoveryAnswer) -> None
         install(node, own.address, Extent.CLOUD, said.iid, route, asked_ms=own.began_ms)
 
 
-def _settle_branch(node: Node, own: Recovery, link: str, *, ok: bool) -> None:
+def _settle_branch(node: TreeState, own: Recovery, link: str, *, ok: bool) -> None:
     del own.waiting[link]
     own.ok = own.ok and ok
     if not own.waiting:
         _end(node, own)
 
 
-def _enter(node: Node, own: Recovery) -> None:
+def _enter(node: TreeState, own: Recovery) -> None:
     node.recoveries[own.id] = own
     node.begin_on(own.address.tree)
 
 
-def _leave(node: Node, own: Recovery) -> None:
+def _leave(node: TreeState, own: Recovery) -> None:
     del node.recoveries[own.id]
     node.end_on(own.address.tree)
 
 
-def _end(node: Node, own: Recovery) -> None:
+def _end(node: TreeState, own: Recovery) -> None:
     _leave(node, own)
     if own.parent is not None and own.ok:
         flooding(node).took_part(node, own)
@@ -346,7 +356,7 @@ def _end(node: Node, own: Recovery) -> None:
             _finish(node, join)
 
 
-def _finish(node: Node, join: Join) -> None:
+def _finish(node: TreeState, join: SharedRecovery) -> None:
     """Certify what was asked for, start over if it was disturbed, or go on with what there is."""
     _, role = role_routes(node, join.address)
     is_realm = join.scope is Extent.REALM
@@ -371,11 +381,11 @@ def _finish(node: Node, join: Join) -> None:
             session.recoveries = 0  # the holder has gone for whom no further was asked
         node.ready.append(session)
     if join.late:
-        node.joins[key] = Join(*key, join.late)
+        node.joins[key] = SharedRecovery(*key, join.late)
         _begin(node, node.joins[key])
 
 
-def _rearm(node: Node, own: Recovery) -> None:
+def _rearm(node: TreeState, own: Recovery) -> None:
     """Restart the timeout; nodes further from the origin have a shorter one, and answer first."""
     left = max(1, node.settings.hops_max - own.hops)
     expected_ms = node.settings.timeout_factor * 2 * expected_hop(node) * left

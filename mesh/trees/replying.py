@@ -11,7 +11,7 @@ from mesh.model.tree_apps import AnswerGiven, Refused
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.model.trees import Address, InstanceId, MessageId
 from mesh.trees.moving import give, grant_fault, had, lose_grant, repoint, take
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.records import LocalRole, Session, Source
 from mesh.trees.sending import forward
 from mesh.trees.settling import close, say, settle
@@ -31,7 +31,7 @@ ITEM_BYTES = 16
 """What an answer among others takes beside its own bytes: there is no end of empty ones."""
 
 
-def answer(node: Node, given: AnswerGiven) -> None:
+def answer(node: TreeState, given: AnswerGiven) -> None:
     """Take an application's answer to what was delivered to it."""
     session = node.sessions.open.get(given.mid)
     iid = None if session is None else _owing(session, given.app)
@@ -52,7 +52,7 @@ def answer(node: Node, given: AnswerGiven) -> None:
         _count(node, session, iid, said)
 
 
-def read_reply(node: Node, link: str, said: Reply) -> None:
+def read_reply(node: TreeState, link: str, said: Reply) -> None:
     """Take a reply from a neighbour; what nobody waits for is dropped."""
     session = node.sessions.open.get(said.mid)
     if session is None or link not in session.owed:
@@ -63,7 +63,7 @@ def read_reply(node: Node, link: str, said: Reply) -> None:
     _count(node, session, link, said)
 
 
-def lose_replies(node: Node, link: str) -> None:
+def lose_replies(node: TreeState, link: str) -> None:
     """A link is down: what was owed over it is a null, what came by it has nobody to tell."""
     for session in list(node.sessions.closed.values()):
         if session.came_by == link:
@@ -77,7 +77,7 @@ def lose_replies(node: Node, link: str) -> None:
         session.sent.pop(link, None)
 
 
-def lose_application(node: Node, app: str) -> None:
+def lose_application(node: TreeState, app: str) -> None:
     """An application is gone: nobody waits for its answers, nobody hears what it asked.
 
     Another life of that name may call its messages as this one did.
@@ -90,7 +90,7 @@ def lose_application(node: Node, app: str) -> None:
                 _count(node, session, iid, _null(session, Cause.APPLICATION_GONE))
 
 
-def sweep_sessions(node: Node) -> None:
+def sweep_sessions(node: TreeState) -> None:
     """End what is older than anything should be: somebody never answered."""
     for session in list(node.sessions.open.values()):
         if node.now_ms - session.began_ms >= node.settings.record_ms:
@@ -98,7 +98,7 @@ def sweep_sessions(node: Node) -> None:
             _give_up(node, session)
 
 
-def end_oldest(node: Node) -> None:
+def end_oldest(node: TreeState) -> None:
     """End the sessions that have waited for longest, down to what may be kept.
 
     Who sends without end to somebody who never answers would fill the memory of all on the way.
@@ -109,7 +109,7 @@ def end_oldest(node: Node) -> None:
         _give_up(node, oldest)
 
 
-def _give_up(node: Node, session: Session) -> None:
+def _give_up(node: TreeState, session: Session) -> None:
     """End a session that waits for somebody; of a one-way message nobody is told."""
     if session.options.one_way:
         settle(node, session)
@@ -117,7 +117,7 @@ def _give_up(node: Node, session: Session) -> None:
         say(node, session, ReplyKind.NULL, is_last=True, cause=Cause.SWEPT)
 
 
-def forget_closed(node: Node) -> None:
+def forget_closed(node: TreeState) -> None:
     """Forget sessions that ended too long ago to begin again, the oldest first."""
     while node.sessions.closed:
         session = next(iter(node.sessions.closed.values()))
@@ -126,7 +126,7 @@ def forget_closed(node: Node) -> None:
         node.sessions.forget(session)
 
 
-def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
+def _count(node: TreeState, session: Session, source: Source, said: Reply) -> None:
     """Take one reply of one branch, in the order of replies, past whoever watches."""
     if said.grant is not None and session.is_held:
         _hand_on_grant(node, session, source, said.grant, said.had)
@@ -141,7 +141,7 @@ def _count(node: Node, session: Session, source: Source, said: Reply) -> None:
         _account(node, session, source, said)
 
 
-def take_replies(node: Node, session: Session, first: tuple[Source, Reply] | None) -> None:
+def take_replies(node: TreeState, session: Session, first: tuple[Source, Reply] | None) -> None:
     """Go on with a reply that was held, and with those that came behind it meanwhile."""
     session.is_held = False
     if first is not None:
@@ -152,7 +152,7 @@ def take_replies(node: Node, session: Session, first: tuple[Source, Reply] | Non
             _count(node, session, source, said)
 
 
-def _account(node: Node, session: Session, source: Source, said: Reply) -> None:
+def _account(node: TreeState, session: Session, source: Source, said: Reply) -> None:
     """Take one reply of one branch into account, and pass on what is for the sender."""
     if said.is_last:
         del session.owed[source]
@@ -188,7 +188,7 @@ def _tries_on(session: Session) -> bool:
     return session.options.one_instance and not session.has_data
 
 
-def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> None:
+def _pass_data(node: TreeState, session: Session, said: Reply, *, is_last: bool) -> None:
     if session.options.one_response:
         size = sum(len(item) + ITEM_BYTES for item in said.items)
         # Of one alone the limit is that of any answer.
@@ -203,7 +203,7 @@ def _pass_data(node: Node, session: Session, said: Reply, *, is_last: bool) -> N
 
 
 def _hand_on_grant(
-    node: Node, session: Session, source: Source, grant: Grant, has_had: tuple[MessageId, ...]
+    node: TreeState, session: Session, source: Source, grant: Grant, has_had: tuple[MessageId, ...]
 ) -> None:
     """Re-point, then tell the next hop; at the sender the role has arrived."""
     if session.came_by is None:
@@ -235,7 +235,7 @@ def _owing(session: Session, app: str) -> InstanceId | None:
     return None
 
 
-def _held(node: Node, address: Address, app: str, iid: InstanceId) -> LocalRole | None:
+def _held(node: TreeState, address: Address, app: str, iid: InstanceId) -> LocalRole | None:
     """Return the instance that an application would grant: the addressed one if it can be."""
     held = node.instances(address)
     own = [one for one in held.values() if one.app == app]
@@ -248,5 +248,5 @@ def _why_unknown(session: Session | None, given: AnswerGiven) -> tuple[str, str]
     return "UNKNOWN_MESSAGE", "no message that waits for this application's answer has this id"
 
 
-def _refuse(node: Node, given: AnswerGiven, code: str, text: str) -> None:
+def _refuse(node: TreeState, given: AnswerGiven, code: str, text: str) -> None:
     node.tell(Refused(given.app, f"{given.mid:032x}", code, text))

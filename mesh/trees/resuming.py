@@ -10,15 +10,15 @@ from dataclasses import replace
 
 from mesh.model.tree_apps import Resumed, SnoopEnded, SnoopWanted
 from mesh.model.tree_frames import ReplyKind
-from mesh.trees.node import Node
-from mesh.trees.records import Held
+from mesh.trees.node import TreeState
+from mesh.trees.records import WatchedMessage
 from mesh.trees.replying import take_replies
 from mesh.trees.sending import forward
 from mesh.trees.settling import settle
 from mesh.trees.snooping import expire_held, show, stop_watching, unwatch, watch, word
 
 
-def take_word(node: Node, said: Resumed) -> None:
+def take_word(node: TreeState, said: Resumed) -> None:
     """Let something go on, changed or not, or end here."""
     held = word(node, said)
     if held is None:
@@ -29,28 +29,28 @@ def take_word(node: Node, said: Resumed) -> None:
         _go_on(node, held)
 
 
-def begin_watch(node: Node, wanted: SnoopWanted) -> None:
+def begin_watch(node: TreeState, wanted: SnoopWanted) -> None:
     """Show from now on; what waited goes on if this holds nothing any more."""
     _all_go_on(node, watch(node, wanted))
 
 
-def end_watch(node: Node, ended: SnoopEnded) -> None:
+def end_watch(node: TreeState, ended: SnoopEnded) -> None:
     """Stop showing; what waited goes on."""
     _all_go_on(node, unwatch(node, ended))
 
 
-def lose_watcher(node: Node, app: str) -> None:
+def lose_watcher(node: TreeState, app: str) -> None:
     """An application that watched is gone; what waited for it goes on."""
     _all_go_on(node, stop_watching(node, app))
 
 
-def sweep_held(node: Node) -> None:
+def sweep_held(node: TreeState) -> None:
     """Take out what has waited for longer than anything should."""
     for held in expire_held(node):
         consume(node, held)
 
 
-def consume(node: Node, held: Held) -> None:
+def consume(node: TreeState, held: WatchedMessage) -> None:
     """Take something out, and settle what waits for it."""
     session, said = held.session, held.said
     if said is None:
@@ -64,13 +64,13 @@ def consume(node: Node, held: Held) -> None:
     take_replies(node, session, None)
 
 
-def _all_go_on(node: Node, several: Iterable[Held]) -> None:
+def _all_go_on(node: TreeState, several: Iterable[WatchedMessage]) -> None:
     for held in several:
         if not held.session.is_closed:
             _go_on(node, held)
 
 
-def _go_on(node: Node, held: Held) -> None:
+def _go_on(node: TreeState, held: WatchedMessage) -> None:
     if show(node, held):
         return
     if held.said is None:

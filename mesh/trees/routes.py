@@ -21,7 +21,7 @@ class LastHeard(NamedTuple):
     """What a node has heard of an instance, and since when.
 
     Attributes:
-        value: What orders routes to it: `Route.value`.
+        value: What orders routes to it: `InstanceRoute.value`.
     """
 
     value: tuple[int, int]
@@ -38,7 +38,7 @@ class LastHeard(NamedTuple):
         return not self.value[1]
 
 
-class Route(NamedTuple):
+class InstanceRoute(NamedTuple):
     """The next link towards an instance.
 
     Attributes:
@@ -88,7 +88,7 @@ class RouteMap:
         generation: Raised whenever a route is lost or the certificate ends. H8.
     """
 
-    routes: dict[InstanceId, Route] = field(default_factory=dict)
+    routes: dict[InstanceId, InstanceRoute] = field(default_factory=dict)
     lost: dict[InstanceId, LastHeard] = field(default_factory=dict)
     is_certified: bool = False
     generation: int = 0
@@ -112,7 +112,7 @@ class RouteMap:
         from_outside: bool = False,
         but: Container[InstanceId] = (),
     ) -> dict[str, None]:
-        """Return the links towards one instance, or towards all for 0: `Route.is_open` says which.
+        """Return the links towards one instance, or all for 0: `InstanceRoute.is_open` says which.
 
         Args:
             iid: Which one.

@@ -12,7 +12,7 @@ from mesh.model.trees import Address, Extent, InstanceId, name_fault
 from mesh.trees.holders import holder_over, reach_of
 from mesh.trees.installing import remove_routes_over, role_routes
 from mesh.trees.late_routes import enter, pass_on, renew
-from mesh.trees.node import TOO_FAR, Node
+from mesh.trees.node import TOO_FAR, TreeState
 from mesh.trees.profiles import flooding
 from mesh.trees.records import LocalRole, Session
 from mesh.trees.recovery import is_built, is_recovering, recover, waits_behind
@@ -21,7 +21,7 @@ from mesh.trees.snooping import show_message, waits
 from mesh.trees.utility import forget_certainty
 
 
-def send(node: Node, wanted: SendWanted) -> None:
+def send(node: TreeState, wanted: SendWanted) -> None:
     """Send for an application here."""
     if fault := _fault(node, wanted):
         code, text = fault
@@ -43,7 +43,7 @@ def send(node: Node, wanted: SendWanted) -> None:
         forward(node, session)
 
 
-def read_send(node: Node, link: str, said: Send) -> None:
+def read_send(node: TreeState, link: str, said: Send) -> None:
     """Take a message from a neighbour; a second copy is answered at once, so that counts agree."""
     if said.hops > node.settings.hops_max:
         node.count(TOO_FAR)
@@ -63,7 +63,7 @@ def read_send(node: Node, link: str, said: Send) -> None:
         forward(node, session)
 
 
-def resume(node: Node, session: Session) -> None:
+def resume(node: TreeState, session: Session) -> None:
     """Go on with a message whose recovery has ended."""
     if session.is_closed:
         return
@@ -76,8 +76,16 @@ def resume(node: Node, session: Session) -> None:
     forward(node, session)
 
 
-def forward(node: Node, session: Session) -> None:
-    """Give a message to instances here and to the links that lead to others."""
+def forward(node: TreeState, session: Session) -> None:
+    """Give a message to instances here and to the links that lead to others.
+
+    Where the node does not know all routes to the role it recovers them first, and is called again
+    once that has ended.
+
+    Args:
+        node: Where the message is.
+        session: The send, with all that is known of its way so far.
+    """
     one_instance = session.options.one_instance
     candidates = _candidates(node, session)
     is_sure = is_built(node, session.address, reach_of(node, session))
@@ -104,7 +112,7 @@ def forward(node: Node, session: Session) -> None:
     _end_if_idle(node, session)
 
 
-def _candidates(node: Node, session: Session) -> list[str]:
+def _candidates(node: TreeState, session: Session) -> list[str]:
     """Return links towards instances that the message was not sent on; the nearest first.
 
     One that was here and has it may have moved meanwhile: it is not given it there again. I1.
@@ -120,7 +128,7 @@ def _candidates(node: Node, session: Session) -> list[str]:
     return found
 
 
-def _nearest_first(node: Node, session: Session, found: list[str]) -> list[str]:
+def _nearest_first(node: TreeState, session: Session, found: list[str]) -> list[str]:
     """Put the link first that the hop before meant, else the nearest instance's.
 
     Spec: tree_layer 6.2.
@@ -136,7 +144,7 @@ def _nearest_first(node: Node, session: Session, found: list[str]) -> list[str]:
     return list(dict.fromkeys(link for _, _, _, link in ranked))
 
 
-def _deliver(node: Node, session: Session, *, is_endpoint: bool) -> bool:
+def _deliver(node: TreeState, session: Session, *, is_endpoint: bool) -> bool:
     """Give a message to instances here; return whether there are any that it does not reach."""
     is_kept_out = False
     for one in list(node.instances(session.address).values()):
@@ -186,20 +194,20 @@ def _reaches(session: Session, one: LocalRole) -> bool:
     return one.extent is Extent.CLOUD or not session.left_realm
 
 
-def _give(node: Node, delivered: Delivered) -> None:
+def _give(node: TreeState, delivered: Delivered) -> None:
     if delivered.app == MESH_APP:
         node.questions.append(delivered)
     else:
         node.tell(delivered)
 
 
-def _is_open(node: Node, one: LocalRole, protocol: str) -> bool:
+def _is_open(node: TreeState, one: LocalRole, protocol: str) -> bool:
     return protocol in ("", one.protocol, PROBE) and one.protocol in node.hosts.ports.get(
         one.app, ()
     )
 
 
-def _break_off(node: Node, session: Session) -> None:
+def _break_off(node: TreeState, session: Session) -> None:
     """Report that the way here leads nowhere, and that nobody was found. Spec: tree_layer 5.11."""
     if session.came_by is not None and not session.is_orphan:
         told = RouteBreak(*session.address, reach_of(node, session), session.iid)
@@ -208,7 +216,7 @@ def _break_off(node: Node, session: Session) -> None:
     settle(node, session)
 
 
-def read_break(node: Node, link: str, said: RouteBreak) -> None:
+def read_break(node: TreeState, link: str, said: RouteBreak) -> None:
     """Forget routes that were found stale, or to go round."""
     if said.reason is BreakReason.CYCLE:
         flooding(node).heard_of_cycle(node, link, said)
@@ -221,19 +229,19 @@ def read_break(node: Node, link: str, said: RouteBreak) -> None:
         _look_beyond(node, address, link)
 
 
-def _look_beyond(node: Node, address: Address, link: str) -> None:
+def _look_beyond(node: TreeState, address: Address, link: str) -> None:
     """Let what went to the holder of a role, who is no more, go to all whom he kept out. H9."""
     for session in node.sessions.by_address.get(address, {}).values():
         if link in session.owed and not session.left_realm and not session.options.one_instance:
             node.ready.append(session)
 
 
-def _end_if_idle(node: Node, session: Session) -> None:
+def _end_if_idle(node: TreeState, session: Session) -> None:
     if not session.owed:
         settle(node, session)
 
 
-def _replace_if_faster(node: Node, link: str, said: Send) -> bool:
+def _replace_if_faster(node: TreeState, link: str, said: Send) -> bool:
     """Take a copy that stayed in the realm for one that was faster and did not; say whether it is.
 
     It alone is for roles that are known in the realm alone. What has yet to be answered goes back
@@ -255,13 +263,13 @@ def _replace_if_faster(node: Node, link: str, said: Send) -> bool:
     return True
 
 
-def _answer_copy(node: Node, link: str, said: Send) -> None:
+def _answer_copy(node: TreeState, link: str, said: Send) -> None:
     flooding(node).came_twice(node, link, said)
     if not said.options.one_way:
         node.transmit(link, Reply(said.mid, ReplyKind.DUPLICATE, is_last=True))
 
 
-def _fault(node: Node, wanted: SendWanted) -> tuple[str, str] | None:
+def _fault(node: TreeState, wanted: SendWanted) -> tuple[str, str] | None:
     options = wanted.options
     if fault := name_fault(wanted.address.role):
         return "BAD_NAME", f"role: {fault}"

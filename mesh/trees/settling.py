@@ -8,12 +8,12 @@ from __future__ import annotations
 from mesh.model.tree_apps import Answered
 from mesh.model.tree_frames import Cause, Grant, Reply, ReplyKind
 from mesh.model.trees import MessageId
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.records import Session
 from mesh.trees.snooping import forget_behind
 
 
-def settle(node: Node, session: Session) -> None:
+def settle(node: TreeState, session: Session) -> None:
     """End a session from which nothing more is expected."""
     if session.options.one_way:
         _forget_soon(node, session)
@@ -30,7 +30,7 @@ def settle(node: Node, session: Session) -> None:
 
 
 def say(
-    node: Node,
+    node: TreeState,
     session: Session,
     kind: ReplyKind,
     *,
@@ -50,7 +50,7 @@ def say(
         node.transmit(session.came_by, Reply(session.mid, kind, is_last, items, cause, grant, had))
 
 
-def close(node: Node, session: Session) -> None:
+def close(node: TreeState, session: Session) -> None:
     """Close a breadcrumb; for a while the session may still learn of a new route."""
     session.owed.clear()
     forget_behind(node, session)
@@ -61,14 +61,14 @@ def close(node: Node, session: Session) -> None:
         _leave(node, session)
 
 
-def _forget_soon(node: Node, session: Session) -> None:
+def _forget_soon(node: TreeState, session: Session) -> None:
     """Keep a session that has ended for as long as a new route may still be used for it. H9."""
     _leave(node, session)
     if session.is_forwarded:
         node.sessions.keep_closed(session, node.now_ms)
 
 
-def _leave(node: Node, session: Session) -> None:
+def _leave(node: TreeState, session: Session) -> None:
     if node.sessions.leave(session):
         node.end_on(session.address.tree)
 

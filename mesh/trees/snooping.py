@@ -13,8 +13,8 @@ from mesh.model.tree_apps import Refused, Resumed, Snooped, SnoopEnded, SnoopWan
 from mesh.model.tree_frames import Reply, ReplyKind
 from mesh.model.tree_nodes import SILENT
 from mesh.model.trees import NO_MESSAGE, MessageId, TreeId
-from mesh.trees.node import Node
-from mesh.trees.records import Held, Session, Source, size_of
+from mesh.trees.node import TreeState
+from mesh.trees.records import Session, Source, WatchedMessage, size_of
 
 HELD_MAX = 10_000
 """Messages and replies of one node that wait; what comes beyond them is shown and goes on."""
@@ -32,7 +32,7 @@ OWN = "$"
 """Protocols of the mesh itself begin so; nobody watches them, nor the trees of all nodes."""
 
 
-def watch(node: Node, wanted: SnoopWanted) -> list[Held]:
+def watch(node: TreeState, wanted: SnoopWanted) -> list[WatchedMessage]:
     """Show an application what passes from now on; return what no longer waits, in order."""
     if wanted.tree in SILENT:
         text = "nobody watches the trees of all nodes: every node answers there itself"
@@ -49,12 +49,12 @@ def watch(node: Node, wanted: SnoopWanted) -> list[Held]:
     return [] if wanted.holds else _release(node, before)
 
 
-def unwatch(node: Node, ended: SnoopEnded) -> list[Held]:
+def unwatch(node: TreeState, ended: SnoopEnded) -> list[WatchedMessage]:
     """Show an application nothing more; return what no longer waits, in order."""
     return _release(node, node.watching.watchers.pop(_key(ended), None))
 
 
-def stop_watching(node: Node, app: str) -> list[Held]:
+def stop_watching(node: TreeState, app: str) -> list[WatchedMessage]:
     """An application is gone; return what no longer waits for it, in order."""
     ended = [
         node.watching.watchers.pop(key) for key in list(node.watching.watchers) if key[0] == app
@@ -62,7 +62,7 @@ def stop_watching(node: Node, app: str) -> list[Held]:
     return _release(node, *ended)
 
 
-def let_go(node: Node, session: Session) -> tuple[Source, Reply] | None:
+def let_go(node: TreeState, session: Session) -> tuple[Source, Reply] | None:
     """Return the reply of a session that waits, and who gave it; it waits no longer."""
     for token, held in node.watching.held.items():
         if held.session is session and held.said is not None:
@@ -71,31 +71,31 @@ def let_go(node: Node, session: Session) -> tuple[Source, Reply] | None:
     return None
 
 
-def has_room_behind(node: Node, session: Session, said: Reply) -> bool:
+def has_room_behind(node: TreeState, session: Session, said: Reply) -> bool:
     """Return whether a reply may wait behind the one of its session that is held."""
     return len(session.behind) < BEHIND_MAX and _has_room(node, size_of(said))
 
 
-def wait_behind(node: Node, session: Session, source: Source, said: Reply) -> None:
+def wait_behind(node: TreeState, session: Session, source: Source, said: Reply) -> None:
     """Let a reply wait behind the one of its session that is held."""
     node.watching.held_bytes += size_of(said)
     session.behind.append((source, said))
 
 
-def next_behind(node: Node, session: Session) -> tuple[Source, Reply]:
+def next_behind(node: TreeState, session: Session) -> tuple[Source, Reply]:
     """Return the first reply that waited so; it waits no longer."""
     source, said = session.behind.popleft()
     node.watching.held_bytes -= size_of(said)
     return source, said
 
 
-def forget_behind(node: Node, session: Session) -> None:
+def forget_behind(node: TreeState, session: Session) -> None:
     """A session has ended: nobody takes what waits behind."""
     while session.behind:
         next_behind(node, session)
 
 
-def expect_more(node: Node, session: Session, source: Source) -> None:
+def expect_more(node: TreeState, session: Session, source: Source) -> None:
     """A branch has more to say: what waits here of it is not the last any more. H9."""
     for held in node.watching.held.values():
         if held.session is session and held.source == source and held.said is not None:
@@ -105,20 +105,20 @@ def expect_more(node: Node, session: Session, source: Source) -> None:
             session.behind[at] = (whose, replace(said, is_last=False))
 
 
-def show_message(node: Node, session: Session) -> bool:
+def show_message(node: TreeState, session: Session) -> bool:
     """Show a message to those who watch; return whether it waits for one of them."""
     watching = _watching(node, session)
-    return bool(watching) and show(node, Held(session, watching, node.now_ms))
+    return bool(watching) and show(node, WatchedMessage(session, watching, node.now_ms))
 
 
-def waits(node: Node, session: Session) -> bool:
+def waits(node: TreeState, session: Session) -> bool:
     """Return whether a message waits for somebody who watches."""
     return any(
         held.session is session and held.said is None for held in node.watching.held.values()
     )
 
 
-def show_reply(node: Node, session: Session, source: Source, said: Reply) -> bool:
+def show_reply(node: TreeState, session: Session, source: Source, said: Reply) -> bool:
     """Show a reply to those who watch; return whether it waits for one of them.
 
     A grant never waits: routes already lead where it goes.
@@ -127,11 +127,11 @@ def show_reply(node: Node, session: Session, source: Source, said: Reply) -> boo
     is_shown = said.kind in (ReplyKind.DATA, ReplyKind.NULL) and said.grant is None
     if not (watching and is_shown):
         return False
-    session.is_held = show(node, Held(session, watching, node.now_ms, said, source))
+    session.is_held = show(node, WatchedMessage(session, watching, node.now_ms, said, source))
     return session.is_held
 
 
-def show(node: Node, held: Held) -> bool:
+def show(node: TreeState, held: WatchedMessage) -> bool:
     """Go on along those who watch; return whether one of them keeps it."""
     while held.watching:
         one = held.watching.pop(0)
@@ -148,7 +148,7 @@ def show(node: Node, held: Held) -> bool:
     return False
 
 
-def word(node: Node, said: Resumed) -> Held | None:
+def word(node: TreeState, said: Resumed) -> WatchedMessage | None:
     """Take an application's word; return what it is about, None if nothing waits for it."""
     held = node.watching.held.get(said.token)
     if held is None or held.wanted is None or held.wanted.app != said.app:
@@ -171,7 +171,7 @@ def word(node: Node, said: Resumed) -> Held | None:
     return held
 
 
-def expire_held(node: Node) -> list[Held]:
+def expire_held(node: TreeState) -> list[WatchedMessage]:
     """Forget what waits for a session that has ended; return what has waited for too long."""
     old = []
     for token, held in list(node.watching.held.items()):
@@ -184,17 +184,17 @@ def expire_held(node: Node) -> list[Held]:
     return old
 
 
-def _has_room(node: Node, size: int) -> bool:
+def _has_room(node: TreeState, size: int) -> bool:
     return node.watching.held_bytes + size <= HELD_BYTES_MAX
 
 
-def _take(node: Node, token: MessageId) -> Held:
+def _take(node: TreeState, token: MessageId) -> WatchedMessage:
     held = node.watching.held.pop(token)
     node.watching.held_bytes -= held.size
     return held
 
 
-def _watching(node: Node, session: Session) -> list[SnoopWanted]:
+def _watching(node: TreeState, session: Session) -> list[SnoopWanted]:
     """Return who is shown this, each application once: by a watch that holds, if it has one."""
     is_own = session.protocol.startswith(OWN) or session.address.tree in SILENT
     if not node.watching.watchers or is_own:
@@ -212,13 +212,13 @@ def _key(one: SnoopWanted | SnoopEnded) -> tuple[str, TreeId | None, str]:
     return one.app, one.tree, one.protocol
 
 
-def _release(node: Node, *ended: SnoopWanted | None) -> list[Held]:
+def _release(node: TreeState, *ended: SnoopWanted | None) -> list[WatchedMessage]:
     tokens = [token for token, held in node.watching.held.items() if held.wanted in ended]
     released = [_take(node, token) for token in tokens]
     return [held for held in released if not held.session.is_closed]
 
 
-def _shown(node: Node, held: Held, app: str, token: MessageId) -> Snooped:
+def _shown(node: TreeState, held: WatchedMessage, app: str, token: MessageId) -> Snooped:
     session, said = held.session, held.said
     came_by = session.came_by or ""
     shown = Snooped(

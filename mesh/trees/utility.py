@@ -17,11 +17,11 @@ from mesh.model.tree_nodes import (
 )
 from mesh.model.trees import Address, Extent, TreeId, tree_id
 from mesh.trees.installing import role_routes
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.records import LocalRole
 
 
-def host_own(node: Node) -> None:
+def host_own(node: TreeState) -> None:
     """Take the node's place on the utility trees."""
     node.hosts.open_port(MESH_APP, "")
     extent = Extent.REALM if node.realm else Extent.CLOUD
@@ -33,18 +33,18 @@ def host_own(node: Node) -> None:
         node.hosts.keep(one)
 
 
-def leave_own(node: Node) -> None:
+def leave_own(node: TreeState) -> None:
     """Give up the node's place on the utility trees, without a word as it was taken."""
     for address, iid in list(node.hosts.by_app[MESH_APP]):
         node.hosts.drop(node.instances(address)[iid])
 
 
-def is_reserved(node: Node, tree: TreeId) -> bool:
+def is_reserved(node: TreeState, tree: TreeId) -> bool:
     """Return whether no application may take roles on a tree."""
     return tree in SILENT or tree == tree_of_node(node.uuid)
 
 
-def forget_certainty(node: Node, address: Address) -> None:
+def forget_certainty(node: TreeState, address: Address) -> None:
     """Let the next send recover if the role is one that nobody publishes.
 
     A recovery that runs is not disturbed: whoever sends often would have it start over for ever.
@@ -55,13 +55,13 @@ def forget_certainty(node: Node, address: Address) -> None:
             table.is_certified = False
 
 
-def describe(node: Node, asked: bytes) -> bytes:
+def describe(node: TreeState, asked: bytes) -> bytes:
     """Return what the node says of itself, and of its place on the tree that is asked for."""
     links = tuple(sorted(link for link, end in node.links.items() if end.is_up))
     return encode_node(NodeSeen(node.name, node.uuid, node.realm, links, _place(node, asked)))
 
 
-def _place(node: Node, asked: bytes) -> tuple[str, ...] | None:
+def _place(node: TreeState, asked: bytes) -> tuple[str, ...] | None:
     try:
         tree = tree_id(asked.decode())
     except ValueError:

@@ -5,16 +5,19 @@ Spec: K12, K18, K20.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mesh.core.read_positions import ReadPositions
 from mesh.errors import ProtocolError, TransportError
+from mesh.model.control import Stage, change_version
 from mesh.model.facts import (
+    NOWHERE,
     Accepted,
     EpochRaised,
     ErasBegun,
+    Fact,
     FactKey,
     Gap,
     Halted,
@@ -33,6 +36,9 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition, place_of
 from mesh.transport.reading import read_logs
 from mesh.wire.state import decode_fact
 
+RecordPlace = tuple[int, bytes]
+"""Partition of `progress`, and key of a record."""
+
 
 @dataclass(slots=True)
 class LaneReport:
@@ -47,6 +53,9 @@ class LaneReport:
         in_force: The versions of interest by which lanes route, and since when by the brokers'
             clock.
         topology_number: The highest number of a topology that they have followed, or learned of.
+        worked_by: The highest number of one by which they have worked: a change that only began, or
+            was aborted, brought none.
+        of_topics: The newest record about each source, outbox and chain.
     """
 
     lanes: int
@@ -55,6 +64,8 @@ class LaneReport:
     gaps: dict[FactKey, Gap] = field(default_factory=dict)
     in_force: list[tuple[int, InForce]] = field(default_factory=list)
     topology_number: int = 0
+    worked_by: int = 0
+    of_topics: dict[RecordPlace, Fact] = field(default_factory=dict)
 
     def take(self, record: Record) -> None:
         """Take a record of the node's progress topic.
@@ -62,13 +73,16 @@ class LaneReport:
         Raises:
             ProtocolError: It is unreadable.
         """
-        value = record.value()
+        value, place = record.value(), (record.partition(), record.key() or b"")
         if value is None:
+            self._ended(place)
             return
         fact = decode_fact(value)
         is_beside, lane = divmod(record.partition(), self.lanes)
         if not is_beside:
             self.read.apply(lane, fact)
+            if fact.at != NOWHERE:
+                self.of_topics[place] = fact
         elif isinstance(fact, Held):
             self.read.of_lane(lane).apply_catch_up(fact)
         match fact:
@@ -76,9 +90,14 @@ class LaneReport:
                 self.epochs.append((record.partition(), record.offset(), epoch))
             case InterestInForce():
                 self.in_force += [(record.timestamp()[1], one) for one in fact.versions]
-                self._followed(one.epoch for one in fact.versions if one.scope == CHANGE)
+                for one in fact.versions:
+                    if one.scope == CHANGE:
+                        switch = change_version(one.epoch, Stage.SWITCH)
+                        has_switched = (one.epoch, one.number) >= switch
+                        self._followed(one.epoch, has_switched=has_switched)
             case ErasBegun(eras=eras):
-                self._followed(one.era.number for one in eras)
+                for began in eras:
+                    self._followed(began.era.number, has_switched=True)
             case Gap():
                 self.gaps.pop(fact.key, None)
                 if fact.is_open:
@@ -88,8 +107,16 @@ class LaneReport:
             case Sent() | Accepted() | Truncations() | PartlyTaken():
                 pass  # only the lanes themselves need it
 
-    def _followed(self, numbers: Iterable[int]) -> None:
-        self.topology_number = max([self.topology_number, *numbers])
+    def _ended(self, place: RecordPlace) -> None:
+        """Drop a record that a lane has ended: nothing is known of its subject any more."""
+        ended = self.of_topics.pop(place, None)
+        if isinstance(ended, SourceAt):
+            self.read.sources.pop(ended.at, None)
+
+    def _followed(self, number: int, *, has_switched: bool) -> None:
+        self.topology_number = max(self.topology_number, number)
+        if has_switched:
+            self.worked_by = max(self.worked_by, number)
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -166,6 +193,11 @@ class LaneReports:
     def topology_number(self) -> int:
         """The highest number of a topology that lanes of any node have followed; 0 for none."""
         return max((one.topology_number for one in self._of.values()), default=0)
+
+    @property
+    def worked_by(self) -> int:
+        """The highest number of a topology by which lanes of any node have worked; 0 for none."""
+        return max((one.worked_by for one in self._of.values()), default=0)
 
     def positions(self, node: str) -> Mapping[TopicPartition, int]:
         """Return the next offset of every source of a node."""

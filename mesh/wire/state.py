@@ -47,7 +47,14 @@ _LEFT, _OPEN = "left", "open"
 """Reasons: a source whose link was removed, a chain that is broken."""
 
 _LEFT_IN = "source.kafka"
-"""Entry of `ext` of a source whose link was removed: the Kafka cluster in which it was then."""
+_LEFT_CLUSTER = "source.cluster"
+"""Entries of `ext` of a source whose link was removed: name and identity of the Kafka cluster in
+which it was then."""
+
+
+def _left_in(fact: SourceAt) -> Mapping[str, bytes]:
+    entries = {_LEFT_IN: fact.kafka, _LEFT_CLUSTER: fact.cluster_id}
+    return {name: text.encode() for name, text in entries.items() if text}
 
 
 def _in_force_fields(versions: Sequence[InForce]) -> Sequence[Fields]:
@@ -82,7 +89,7 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
                 "reason": _LEFT if fact.is_unlinked else "",
                 "leader_epoch": fact.leader_epoch,
                 "behind": fact.behind,
-                "ext": {_LEFT_IN: fact.kafka.encode()} if fact.kafka else {},
+                "ext": _left_in(fact),
             }
         case EpochRaised():
             fields = {"offset": fact.epoch}
@@ -144,6 +151,7 @@ def _source_at(fields: Fields) -> SourceAt:
         kafka=fields["ext"].get(_LEFT_IN, b"").decode(),
         leader_epoch=fields["leader_epoch"],
         behind=fields["behind"],
+        cluster_id=fields["ext"].get(_LEFT_CLUSTER, b"").decode(),
     )
 
 

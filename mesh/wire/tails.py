@@ -96,6 +96,10 @@ def _read_optional(value: bytes, at: int) -> tuple[bytes | None, int]:
 def read_tail(value: bytes, at: int) -> tuple[bytes | None, Headers, bytes | None, bytes, int]:
     """Read a tail.
 
+    Args:
+        value: The messages of a frame, as they came.
+        at: Where in it the tail begins.
+
     Returns:
         Key, headers, payload, bytes of `ext`, and the position after the tail.
 

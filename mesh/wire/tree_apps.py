@@ -209,6 +209,14 @@ def call_named(value: bytes | None) -> str:
 def decode_said(node: str, key: bytes | None, value: bytes | None) -> AppSaid:
     """Parse a record of `sends` for this node.
 
+    Args:
+        node: Whose topic it is: a record may name the node, and then must name this one.
+        key: Names the application.
+        value: A JSON object; what to do is in its field `do`.
+
+    Returns:
+        What the application wants.
+
     Raises:
         DecodeError: It has no valid meaning; one line, and what to write.
     """

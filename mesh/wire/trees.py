@@ -66,7 +66,7 @@ E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
 
-class Form(NamedTuple):
+class AvroForm(NamedTuple):
     """The Avro form of a type, both ways."""
 
     write: Callable[[Any], Any]
@@ -124,7 +124,7 @@ def _natural(value: int) -> int:
     return value
 
 
-def _named(what: str, fault_of: Callable[[str], str | None], *, may_lack: bool = False) -> Form:
+def _named(what: str, fault_of: Callable[[str], str | None], *, may_lack: bool = False) -> AvroForm:
     """Return the form of a name that follows a rule."""
 
     def read(name: str) -> str:
@@ -132,7 +132,7 @@ def _named(what: str, fault_of: Callable[[str], str | None], *, may_lack: bool =
             raise ValueError(f"{what}: {fault}")
         return name
 
-    return Form(_same, read)
+    return AvroForm(_same, read)
 
 
 def _clock(value: int) -> int:
@@ -164,7 +164,7 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data, "big")
 
 
-def _word(kind: type[E]) -> Form:
+def _word(kind: type[E]) -> AvroForm:
     words = {one.value: one for one in kind}
 
     def read(text: str) -> E:
@@ -172,10 +172,10 @@ def _word(kind: type[E]) -> Form:
             raise ValueError(f"unknown word {text[:40]!r}")
         return words[text]
 
-    return Form(str, read)
+    return AvroForm(str, read)
 
 
-def _record(kind: type, names: Mapping[str, Form]) -> Form:
+def _record(kind: type, names: Mapping[str, AvroForm]) -> AvroForm:
     """Return the form of a class whose fields have these."""
     items = list(names.items())
 
@@ -185,27 +185,27 @@ def _record(kind: type, names: Mapping[str, Form]) -> Form:
     def read(found: Fields) -> Any:
         return kind(**{name: form.read(found[name]) for name, form in items})
 
-    return Form(write, read)
+    return AvroForm(write, read)
 
 
-def _optional(form: Form) -> Form:
-    return Form(
+def _optional(form: AvroForm) -> AvroForm:
+    return AvroForm(
         lambda value: None if value is None else form.write(value),
         lambda value: None if value is None else form.read(value),
     )
 
 
-def _several(form: Form) -> Form:
-    return Form(
+def _several(form: AvroForm) -> AvroForm:
+    return AvroForm(
         lambda values: [form.write(one) for one in values],
         lambda values: tuple(form.read(one) for one in values),
     )
 
 
-PLAIN = Form(_same, _same)
-ID = Form(_id, _number)
-TREE = Form(_tree_bytes, _tree)
-CLOCK = Form(_same, _clock)
+PLAIN = AvroForm(_same, _same)
+ID = AvroForm(_id, _number)
+TREE = AvroForm(_tree_bytes, _tree)
+CLOCK = AvroForm(_same, _clock)
 ROLE = _named("role", name_fault)
 NAMED = {
     "role": ROLE,
@@ -214,9 +214,9 @@ NAMED = {
     "near": _named("near", node_fault),
     "far": _named("far", node_fault),
     "clock": CLOCK,
-    "seq": Form(_same, _below(SEQ_END)),
-    "hops": Form(_same, _below(HOPS_END)),
-    "spew": Form(_same, _below(HOPS_END)),
+    "seq": AvroForm(_same, _below(SEQ_END)),
+    "hops": AvroForm(_same, _below(HOPS_END)),
+    "spew": AvroForm(_same, _below(HOPS_END)),
 }
 """Fields whose meaning their type does not show."""
 
@@ -252,13 +252,13 @@ ADDED: Mapping[str, Added] = {
 messages one after the other."""
 
 
-FORMS: dict[Any, Form] = {
-    int: Form(_same, _natural),
+FORMS: dict[Any, AvroForm] = {
+    int: AvroForm(_same, _natural),
     bool: PLAIN,
     str: PLAIN,
     bytes: PLAIN,
     MessageId: ID,
-    InstanceId: Form(_id, _instance),
+    InstanceId: AvroForm(_id, _instance),
     TreeId: TREE,
     Address: _record(Address, {"tree": TREE, "role": ROLE}),
     Colour: _record(Colour, {"clock": CLOCK, "id": ID}),
@@ -270,7 +270,7 @@ FORMS: dict[Any, Form] = {
 """Type of a field -> its form. Classes of bodies and what they hold are added below."""
 
 
-def _form(kind: Any) -> Form:
+def _form(kind: Any) -> AvroForm:
     if kind in FORMS:
         return FORMS[kind]
     parts = get_args(kind)
@@ -282,7 +282,7 @@ def _form(kind: Any) -> Form:
     return FORMS[kind]
 
 
-def _fields(kind: type) -> Mapping[str, Form]:
+def _fields(kind: type) -> Mapping[str, AvroForm]:
     hints = get_type_hints(kind)
     names = [one.name for one in fields_of(kind) if one.name not in ADDED]
     return {name: NAMED.get(name) or _form(hints[name]) for name in names}

@@ -150,7 +150,7 @@ class NodeService:
             self.step(made)
         leads = self.leadership.is_ours
         self.upkeep.see_to(self.listener.link_states if leads else None, now)
-        lanes.direct.tell_failed(now)
+        lanes.direct.count_failed(lanes.owned.values(), now)
         for routed in lanes.route(data, now):
             self.step(routed)
         for resumed in lanes.resume_accepted(now):

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
-from mesh.model.reasons import DropReason
+from mesh.model.reasons import Discard, DropReason
 from mesh.model.state import Ledger, SourceRange
 from streaming.audits.finding_register import Finding, records
 from streaming.tables.rows import FrameRow, StrayRow, TopicPartition
 from streaming.tables.topics import DIRECT, OUTBOX, TopicPlace, is_place, place_of
 
-UNREAD = (DropReason.TAKEOVER, DropReason.RETENTION)
+UNREAD = frozenset(reason for reason in DropReason if reason.discard is Discard.RECORDS)
 """Reasons of a ledger for frames that its node passed over: it counts frames, for nobody can tell
 the messages in what was not read. All other reasons are for messages that were read."""
 
@@ -122,7 +122,7 @@ class Account:
 
 
 @dataclass(slots=True)
-class Accounts:
+class OutboxAccounts:
     """Of all direct outboxes.
 
     Attributes:

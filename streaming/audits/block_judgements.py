@@ -21,12 +21,12 @@ from streaming.audits.consumed_records import ConsumedRecords
 from streaming.audits.eras import Eras
 from streaming.audits.finding_register import Register, records
 from streaming.audits.hop_progress import HopProgress
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.names import Names
 from streaming.audits.offers import Offer
 from streaming.audits.spans import Carriers, claims_on
 from streaming.audits.tickets import Ends, Sight, Ticket
-from streaming.audits.verdicts import Verdict, compare, is_proof, musts_of, wants_of
+from streaming.audits.verdicts import is_proof, musts_of, wants_of
 from streaming.tables.digest import BLOCK_OFFSETS, Digest
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import place_of
@@ -52,10 +52,11 @@ class World:
         read_s: All that was written before this moment has been read, in every Kafka cluster.
         ways: How many ways of sources into nodes have been seen.
         consumed: What may have been deleted from endpoints before it was read.
+        forgotten: Outbox partition -> offset up to which it may hold frames of any source.
     """
 
     names: Names
-    interest: Interest
+    interest: SubscriptionHistory
     progress: HopProgress
     heads: Mapping[ChainKey, ChainHead]
     carriers: Carriers
@@ -66,6 +67,7 @@ class World:
     read_s: float = inf
     ways: int = 0
     consumed: ConsumedRecords = field(default_factory=lambda: ConsumedRecords(""))
+    forgotten: Mapping[TopicPartition, int] = field(default_factory=dict)
     _sight: Sight | None = field(default=None, init=False, repr=False)
 
     @property
@@ -78,7 +80,7 @@ class World:
         if self._sight is None:
             eras = self.eras
             told = self.heads, self.names, self.read, self.ends
-            self._sight = Sight(*told, eras.leads, eras.is_left)
+            self._sight = Sight(*told, eras.leads, eras.is_left, self.forgotten)
         return self._sight
 
 
@@ -98,7 +100,7 @@ class Claimant(NamedTuple):
     delivered: Digest
 
 
-class Counts(NamedTuple):
+class MessageCounts(NamedTuple):
     """Messages expected (owed, or delivered and allowed), and records delivered."""
 
     expected: int
@@ -143,7 +145,7 @@ class BlockJudgement:
     is_glance: bool = False
     may_read: bool = True
     owed: dict[EndpointKey, Digest | None] = field(default_factory=dict)
-    told: dict[EndpointKey, Counts] = field(default_factory=dict)
+    told: dict[EndpointKey, MessageCounts] = field(default_factory=dict)
     source: str = field(init=False)
     moments: dict[tuple[int, int], Moments] = field(default_factory=dict)
     plain: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -227,6 +229,9 @@ def doubted_of(judgement: BlockJudgement, claimant: Claimant, world: World) -> S
 def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Sequence[Claim]:
     """Return what an endpoint claims of an ingress partition."""
     origin = place_of(world.progress.prefix, place.topic).node
+    way, eras = (place, origin, endpoint.node), world.eras
+    asked = world.interest.subscriptions.get(endpoint, ())
+    has_home = any(one.policy == "home" for one in asked)
     return claims_on(
         world.interest,
         endpoint,
@@ -235,9 +240,10 @@ def claims_of(place: TopicPartition, endpoint: EndpointKey, world: World) -> Seq
         world.names.key(place),
         is_local=origin == endpoint.node,
         carriers=world.carriers,
-        stretches=world.eras.stretches(place, origin, endpoint.node),
+        stretches=eras.stretches(*way),
+        of_neighbours=eras.stretches(*way, of_neighbours=True) if has_home else (),
         origin=origin,
-        is_read=world.eras.is_read,
+        is_read=eras.is_read,
         below=_below(place, endpoint, world),
     )
 
@@ -264,38 +270,6 @@ def _below(place: TopicPartition, endpoint: EndpointKey, world: World) -> float:
     return max(world.consumed.below(one, place) for one in members)
 
 
-def claimed_of(
-    blocks: Blocks, world: World, endpoint: EndpointKey, filters: Collection[str]
-) -> Collection[str]:
-    """Return the filters that matter to open blocks, of some that an endpoint has left.
-
-    Where an endpoint got just what it asks for otherwise, they do not: of bundles that were made
-    before a filter was known nothing is known of it, and a block may stay open for ever.
-
-    Args:
-        blocks: All that are open.
-        world: The other audits.
-        endpoint: The endpoint.
-        filters: What it has left.
-    """
-    known = world.interest.filters
-    members = [*world.interest.sharing(endpoint)] or [endpoint]
-    found: dict[str, None] = {}
-    for place, of_place in blocks.open.items():
-        others = [one for one in claims_of(place, endpoint, world) if one.filter not in filters]
-        for block in of_place.values():
-            if not any(one in block.receipts for one in members):
-                continue
-            offer = Offer.of(block)
-            verdict = compare(offer, block.delivered([endpoint]), others)
-            if members == [endpoint] and verdict in (Verdict.EQUAL, Verdict.NOTHING):
-                continue
-            for one in filters:
-                if offer.is_claimed(Claim(one, None, newest=known.newest([one]))):
-                    found[one] = None
-    return found
-
-
 def case_of(
     certification: Certification,
     judgement: BlockJudgement,
@@ -303,7 +277,14 @@ def case_of(
     *,
     is_unequal: bool = False,
 ) -> Case:
-    """Return what is to be read of an endpoint: up to where every hop has passed, if it has."""
+    """Return what is to be read of an endpoint: up to where every hop has passed, if it has.
+
+    Args:
+        certification: All that is known of blocks, and of the mesh.
+        judgement: Of the block.
+        claimant: The endpoint, and what came there.
+        is_unequal: Whether counts or digests are known to disagree.
+    """
     block, number, world = judgement.block, judgement.number, certification.world
     endpoint, members, claims, delivered = claimant
     end = (number + 1) * BLOCK_OFFSETS - 1

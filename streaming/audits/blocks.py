@@ -9,7 +9,7 @@ from mesh.model.state import Ledger
 from streaming.audits.block import Block, Certificate, Moments, Receipt
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
-from streaming.audits.times import Times
+from streaming.audits.times import RoutedTimes
 from streaming.audits.unplaced_deliveries import RETAIN_S, UnplacedDeliveries
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import DeliveryRow, FrameRow, IngressRow, TopicPartition
@@ -38,7 +38,7 @@ class Blocks:
     dropped: dict[TopicPartition, int] = field(default_factory=dict)
     skipped: dict[TopicPartition, int] = field(default_factory=dict)
     unplaced: UnplacedDeliveries = field(default_factory=UnplacedDeliveries)
-    times: dict[TopicPartition, Times] = field(default_factory=dict)
+    times: dict[TopicPartition, RoutedTimes] = field(default_factory=dict)
     timed: dict[TopicPartition, int] = field(default_factory=dict)
 
     def publish(self, rows: Sequence[IngressRow], now_s: float) -> None:
@@ -199,7 +199,7 @@ class Blocks:
             topic = place_of(self.prefix, source.topic)
             if topic.kind == INGRESS and topic.letter == GUARANTEED:
                 place = TopicPartition(source.topic, source.partition)
-                self.times.setdefault(place, Times()).note(source.first, at_ms)
+                self.times.setdefault(place, RoutedTimes()).note(source.first, at_ms)
                 self.timed[place] = min(source.first, self.timed.get(place, source.first))
 
     def times_of(self, place: TopicPartition, first: int, last: int) -> Moments:

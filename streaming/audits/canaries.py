@@ -28,7 +28,7 @@ RECENT_MAX = 6
 """The slowest of so many is told beside the newest."""
 
 
-class Way(NamedTuple):
+class CanaryWay(NamedTuple):
     """From a node to another."""
 
     source: str
@@ -44,7 +44,7 @@ class Way(NamedTuple):
         return f"{CANARY_ENDPOINT}/{self.source}/{self.target}"
 
     @classmethod
-    def of(cls, subject: str) -> Way | None:
+    def of(cls, subject: str) -> CanaryWay | None:
         """Return the way of a subject, or None if it is no canary's."""
         match subject.split("/"):
             case [first, source, target] if first == CANARY_ENDPOINT:
@@ -57,7 +57,7 @@ def filter_of(node: str) -> str:
     return f"{CANARY_ENDPOINT}/*/{node}"
 
 
-def ways_of(topology: Topology) -> Mapping[Way, Sequence[str]]:
+def ways_of(topology: Topology) -> Mapping[CanaryWay, Sequence[str]]:
     """Return the ways of a mesh, each with what it stands for.
 
     One for each direction of a link, and one from each zone to each other: `WO`, or `TK>EU`. Where
@@ -65,9 +65,9 @@ def ways_of(topology: Topology) -> Mapping[Way, Sequence[str]]:
     refused by right.
     """
     ways = Ways(topology)
-    found: dict[Way, list[str]] = {}
+    found: dict[CanaryWay, list[str]] = {}
 
-    def is_open(way: Way) -> bool:
+    def is_open(way: CanaryWay) -> bool:
         between = ways.between(way.source, way.target)
         return (
             between is not None
@@ -79,13 +79,15 @@ def ways_of(topology: Topology) -> Mapping[Way, Sequence[str]]:
     zones = {name: zone for name, zone in topology.zones.items() if zone.join is None}
     for name, zone in sorted(zones.items()):
         for link in zone.links:
-            for way in (Way(*link.ends), Way(*link.ends[::-1])):
+            for way in (CanaryWay(*link.ends), CanaryWay(*link.ends[::-1])):
                 if is_open(way):
                     found.setdefault(way, []).append(name)
     for one, other in permutations(sorted(zones), 2):
         here = sorted(set(zones[one].nodes) - set(zones[other].nodes))
         there = sorted(set(zones[other].nodes) - set(zones[one].nodes))
-        first = next((way for way in map(Way._make, product(here, there)) if is_open(way)), None)
+        first = next(
+            (way for way in map(CanaryWay._make, product(here, there)) if is_open(way)), None
+        )
         if first is not None:
             found.setdefault(first, []).append(f"{one}>{other}")
     return {way: tuple(what) for way, what in sorted(found.items())}
@@ -123,21 +125,21 @@ class Canaries:
     """
 
     run: str
-    ways: Mapping[Way, Sequence[str]] = field(default_factory=dict)
-    tallies: dict[Way, WayTally] = field(default_factory=dict)
-    due_s: dict[Way, float] = field(default_factory=dict)
-    flying: dict[tuple[Way, int], float] = field(default_factory=dict)
+    ways: Mapping[CanaryWay, Sequence[str]] = field(default_factory=dict)
+    tallies: dict[CanaryWay, WayTally] = field(default_factory=dict)
+    due_s: dict[CanaryWay, float] = field(default_factory=dict)
+    flying: dict[tuple[CanaryWay, int], float] = field(default_factory=dict)
     number: int = 0
-    changed: dict[Way, None] = field(default_factory=dict)
+    changed: dict[CanaryWay, None] = field(default_factory=dict)
 
-    def follow(self, ways: Mapping[Way, Sequence[str]], now_s: float) -> None:
+    def follow(self, ways: Mapping[CanaryWay, Sequence[str]], now_s: float) -> None:
         """Take the ways of a topology; what flies on others is forgotten."""
         self.ways = ways
         self.due_s = {way: self.due_s.get(way, now_s + EVERY_S) for way in ways}
         self.tallies = {way: self.tallies.get(way, WayTally()) for way in ways}
         self.flying = {one: at_s for one, at_s in self.flying.items() if one[0] in ways}
 
-    def go(self, sources: Sequence[str], now_s: float) -> Iterator[tuple[Way, int]]:
+    def go(self, sources: Sequence[str], now_s: float) -> Iterator[tuple[CanaryWay, int]]:
         """Yield the canaries that some nodes have to send now; they count as sent."""
         for way, due_s in self.due_s.items():
             if way.source in sources and now_s >= due_s:
@@ -147,7 +149,7 @@ class Canaries:
                 self.tallies[way].sent += 1
                 yield way, self.number
 
-    def come(self, way: Way, run: str, number: int, now_s: float) -> None:
+    def come(self, way: CanaryWay, run: str, number: int, now_s: float) -> None:
         """Record the arrival of a canary; unknown ones and second arrivals are ignored."""
         gone_s = self.flying.pop((way, number), None) if run == self.run else None
         if gone_s is not None:
@@ -163,7 +165,7 @@ class Canaries:
             self.tallies[way].lost += 1
             self.changed[way] = None
 
-    def take_changed(self) -> Sequence[tuple[Way, Sequence[str], WayTally]]:
+    def take_changed(self) -> Sequence[tuple[CanaryWay, Sequence[str], WayTally]]:
         """Return the ways of which there is news."""
         changed = [(way, self.ways[way], self.tallies[way]) for way in sorted(self.changed)]
         self.changed.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from mesh.model.findings import FindingKind
 from streaming.audits.finding_register import EVIDENCE_MAX, IDS_MAX, Finding, message_id
@@ -139,7 +140,7 @@ class CaseOutcome:
 
 def case_findings(case: Case, outcome: CaseOutcome) -> Iterator[Finding]:
     """Yield a finding for each kind of fault that reading a case has shown."""
-    faults = (
+    faults: Sequence[tuple[BlockFault, int, tuple[int, ...]]] = (
         (FindingKind.MISSING, outcome.missing, outcome.missing_offsets),
         (FindingKind.DUPLICATE, outcome.duplicate, outcome.duplicate_offsets),
         (FindingKind.UNEXPECTED, outcome.unexpected, outcome.unexpected_offsets),
@@ -222,7 +223,16 @@ def consumed(case: Case) -> Finding:
     )
 
 
-_TEXTS = {
+BlockFault = Literal[
+    FindingKind.MISSING,
+    FindingKind.DUPLICATE,
+    FindingKind.UNEXPECTED,
+    FindingKind.DISORDER,
+    FindingKind.CORRUPT,
+]
+"""What can be wrong with single messages of a block at an endpoint."""
+
+_TEXTS: Mapping[BlockFault, str] = {
     FindingKind.MISSING: "every hop has passed messages of {source} that {endpoint} did not get",
     FindingKind.DUPLICATE: "{endpoint} got messages of {source} more than once",
     FindingKind.UNEXPECTED: "{endpoint} got messages of {source} that were not published for it",
@@ -232,7 +242,7 @@ _TEXTS = {
 
 
 def fault(
-    kind: FindingKind,
+    kind: BlockFault,
     place: TopicPartition,
     block: int,
     endpoint: EndpointKey,

@@ -18,7 +18,7 @@ from streaming.audits.comparisons import (
     PartitionClaims,
     Promises,
     Rest,
-    Waiting,
+    UncertifiedRange,
 )
 from streaming.audits.hours import Hours
 from streaming.audits.interest import EndpointKey
@@ -57,7 +57,7 @@ class Certifier:
 
     blocks: Blocks
     unpublished: dict[str, Certificate] = field(default_factory=dict)
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[UncertifiedRange] = field(default_factory=list)
     hours: Hours = field(default_factory=Hours)
     renewed_ms: int = 0
     undecided: dict[EndpointKey, None] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class Certifier:
     def _wait(self, judgement: BlockJudgement, endpoint: EndpointKey | str, reason: str) -> None:
         block = judgement.block
         told = (judgement.source, judgement.number, str(endpoint), block.last, reason)
-        self.waiting.append(Waiting(*told))
+        self.waiting.append(UncertifiedRange(*told))
 
 
 def _reasons(block: Block, world: World) -> Sequence[str]:

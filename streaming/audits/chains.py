@@ -21,8 +21,9 @@ from streaming.tables.topics import GUARANTEED, place_of
 NO_OFFSET = -1
 
 CHAINS_MAX = 50_000
-"""Chains from which on those of sources that nobody has named are forgotten, and that is reported:
-whoever may write to an outbox can make up more. A mesh has as many others as it has topics."""
+"""Chains of sources that nobody has named; if there are more, they are forgotten, and that is
+reported: whoever may write to an outbox can make up more. A mesh has as many others as it has
+topics, and while a Kafka cluster is not read, it names none of its own."""
 
 
 class ChainKey(NamedTuple):
@@ -59,6 +60,7 @@ class Chains:
     prefix: str
     heads: dict[ChainKey, ChainHead] = field(default_factory=dict)
     begins: dict[TopicPartition, int] = field(default_factory=dict)
+    forgotten: dict[TopicPartition, int] = field(default_factory=dict)
 
     def absorb(self, rows: Sequence[FrameRow], names: Names) -> Iterator[Finding]:
         """Take the frames of a batch, in outbox order; yield the gaps."""
@@ -73,12 +75,19 @@ class Chains:
                 chains.setdefault(ChainKey(row.place, row.chain), []).append(row)
         for key, group in chains.items():
             yield from self._follow(key, group, names)
-        if len(self.heads) > CHAINS_MAX:
-            gone = [key for key in self.heads if names.place(key.source) is None]
-            for key in gone:
-                del self.heads[key]
-            outboxes = [key.outbox for key in gone]
-            yield from forgotten_findings(self.prefix, outboxes, "chains", "gaps")
+        yield from self._forget_strangers(names)
+
+    def _forget_strangers(self, names: Names) -> Iterator[Finding]:
+        if len(self.heads) <= CHAINS_MAX:
+            return
+        gone = [key for key in self.heads if names.place(key.source) is None]
+        if len(gone) <= CHAINS_MAX:
+            return  # a large mesh has as many of its own
+        for key in gone:
+            last = max(self.heads.pop(key).offset, self.forgotten.get(key.outbox, NO_OFFSET))
+            self.forgotten[key.outbox] = last
+        outboxes = [key.outbox for key in gone]
+        yield from forgotten_findings(self.prefix, outboxes, "chains", "gaps")
 
     def forget_recreated(self, place: TopicPartition) -> None:
         """Forget an outbox that was recreated: in the new one chains may begin anywhere.
@@ -88,6 +97,7 @@ class Chains:
         """
         for key in [key for key in self.heads if key.outbox == place]:
             self.heads[key] = replace(self.heads[key], offset=NO_OFFSET)
+        self.forgotten.pop(place, None)
         if place in self.begins:
             self.begins[place] = 1
 
@@ -110,7 +120,8 @@ class Chains:
         known = self.heads.get(key)
         if known is not None and known.offset != NO_OFFSET:
             return known.last
-        return NO_OFFSET if self.begins[key.outbox] == 0 else head.previous
+        is_whole = self.begins[key.outbox] == 0 and key.outbox not in self.forgotten
+        return NO_OFFSET if is_whole else head.previous
 
     def _gap(self, key: ChainKey, expected: int, frame: FramePlace, names: Names) -> Finding:
         link = place_of(self.prefix, key.outbox.topic).link

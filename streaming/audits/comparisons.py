@@ -13,9 +13,9 @@ from typing import NamedTuple
 from streaming.audits.block import Block
 from streaming.audits.claims import Claim, is_simple, unowed
 from streaming.audits.generations import Generation
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.offers import Offer
-from streaming.audits.verdicts import Verdict
+from streaming.audits.verdicts import DigestVerdict
 
 Claims = Sequence[Claim]
 """What an endpoint claims of an ingress partition; it is the same object as long as it is equal."""
@@ -85,7 +85,7 @@ class Promises:
     alone: Collection[EndpointKey]
 
     @classmethod
-    def by(cls, interest: Interest, before: Promises | None) -> Promises:
+    def by(cls, interest: SubscriptionHistory, before: Promises | None) -> Promises:
         """Return those of just now; as long as they are the same, it is the same object."""
         if before is not None and before.version == interest.version:
             return before
@@ -114,7 +114,7 @@ class Basis:
     is_closed: bool
 
 
-class Waiting(NamedTuple):
+class UncertifiedRange(NamedTuple):
     """A range that is not certified yet; for people and the lab.
 
     Attributes:
@@ -149,7 +149,7 @@ class Rest:
     """
 
     version: int
-    waiting: Sequence[Waiting]
+    waiting: Sequence[UncertifiedRange]
     reasons: Sequence[str]
     undecided: Collection[EndpointKey]
 
@@ -173,7 +173,7 @@ class Comparison:
 
     basis: Basis
     offer: Offer
-    verdicts: dict[EndpointKey, tuple[Claims, Verdict]] = field(default_factory=dict)
+    verdicts: dict[EndpointKey, tuple[Claims, DigestVerdict]] = field(default_factory=dict)
     through: dict[EndpointKey, tuple[Claims, bool]] = field(default_factory=dict)
     promises: Promises | None = None
     others: Mapping[EndpointKey, Sequence[EndpointKey]] = field(default_factory=dict)

@@ -378,7 +378,7 @@ class Eras:
         """Return what is told instead of a fault of a way that nobody can judge, as news.
 
         What was routed before the first topology that `mesh.config` still tells went by one that
-        is forgotten.
+        is forgotten. Of frames the first message counts, as in `era_of`.
         """
         numbers = sorted(self.texts)
         if fault.kind is not FindingKind.UNPLANNED_PATH or numbers[:1] in ([], [OF_THE_FILE]):
@@ -386,12 +386,15 @@ class Eras:
         known_from = {
             str(place): dict(begins).get(numbers[0], 0) for place, begins in self.begins.items()
         }
-        if not fault.endpoint or (fault.last or 0) >= known_from.get(fault.source, 0):
+        where = f"{fault.endpoint} got" if fault.endpoint else f"{fault.link} carried"
+        routed = fault.last if fault.endpoint else fault.first
+        if (routed or 0) >= known_from.get(fault.source, 0):
             return None
-        text = f"{fault.endpoint} got messages of {fault.source} by a topology that is forgotten:"
+        text = f"{where} messages of {fault.source} by a topology that is forgotten:"
         return Finding(
             kind=FindingKind.UNPROVEN,
             text=f"{text} their way is not judged",
+            link=fault.link,
             endpoint=fault.endpoint,
             source=fault.source,
             first=fault.first,
@@ -401,13 +404,16 @@ class Eras:
             node=fault.node,
         )
 
-    def stretches(self, place: TopicPartition, origin: str, reader: str) -> Sequence[Stretch]:
+    def stretches(
+        self, place: TopicPartition, origin: str, reader: str, *, of_neighbours: bool = False
+    ) -> Sequence[Stretch]:
         """Return where in a source partition messages can come to a reader, in order.
 
         Args:
             place: The partition.
             origin: Whose clients wrote it.
             reader: A node.
+            of_neighbours: Whether only that counts which nodes linked with the reader send.
         """
         if origin == reader:
             return [Stretch()]  # no change makes lanes forget what their own clients ask for
@@ -417,6 +423,8 @@ class Eras:
             between = self._between(number, origin, reader)
             last = None if end is None else end - 1
             if between is None or (last is not None and last < first):
+                continue
+            if of_neighbours and not self._are_linked(number, origin, reader):
                 continue
             before = found[-1] if found else None
             if before is not None and before.last == first - 1 and before.between == between:
@@ -471,11 +479,20 @@ class Eras:
             return NOTHING_BETWEEN
         if number not in self.texts:
             return UNKNOWN
-        ways = _known(self.texts[number]).ways
-        nodes = ways.topology.nodes
-        if number == OF_THE_FILE and not (origin in nodes and reader in nodes):
-            return NOTHING_BETWEEN  # a file may be older than the mesh
-        return ways.between(origin, reader)
+        if self._is_too_old(number, origin, reader):
+            return NOTHING_BETWEEN
+        return _known(self.texts[number]).ways.between(origin, reader)
+
+    def _are_linked(self, number: int, origin: str, reader: str) -> bool:
+        """Return whether two nodes are linked otherwise than by a join, as far as that is known."""
+        if number not in self.texts or self._is_too_old(number, origin, reader):
+            return True
+        return origin in _known(self.texts[number]).rules.linked.get(reader, ())
+
+    def _is_too_old(self, number: int, origin: str, reader: str) -> bool:
+        """Return whether a topology lacks one of two nodes because it is of a file of long ago."""
+        nodes = _known(self.texts[number]).topology.nodes
+        return number == OF_THE_FILE and not (origin in nodes and reader in nodes)
 
 
 @dataclass(frozen=True, slots=True)

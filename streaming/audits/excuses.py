@@ -11,7 +11,7 @@ that takes the request back has the same key.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mesh.model.findings import FindingKind
@@ -21,7 +21,7 @@ from mesh.wire.keys import RepairKey
 from streaming.audits.chains import ChainKey
 from streaming.audits.finding_register import Finding
 from streaming.audits.generations import Generations
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.names import Names
 from streaming.audits.pending import Pending
 from streaming.audits.recent import Recent
@@ -36,15 +36,14 @@ ASKED_MAX = 10_000
 """Requests for repairs that are remembered for one outbox: anybody who may write to `.c` can make
 up more. The oldest are forgotten first; a repair that is still wanted is requested again."""
 
-HELD_MAX = 1_000
-"""Doubts of one kind that are held at most; others are not examined. A finding's register shows no
-more of one kind and place either."""
+HELD_MAX = 10_000
+"""Doubts of one kind that are held at most: nothing is judged while a Kafka cluster is not read.
+Others are reported as not examined."""
 
 
 class AgainKey(NamedTuple):
-    """Records in one topic that carry a new generation of a source: its offsets were reused."""
+    """Records that carry a new generation of a source: its offsets were reused."""
 
-    topic: str
     source: SourceKey
     generation: int
 
@@ -60,8 +59,9 @@ class Excuses:
         moved: Endpoint, or node from which moved messages come -> the first of them, and since
             when; each is judged once.
         known: Of these, the ones that were judged.
-        again: Source and generation, where they came -> what is told of them if nobody has told of
-            that generation, and since when. Of guaranteed deliveries certificates tell.
+        again: Source and generation -> what is told of them by topic, of which a mesh has only so
+            many, if nobody has told of that generation, and since when. Of guaranteed deliveries
+            certificates tell.
     """
 
     prefix: str
@@ -69,7 +69,7 @@ class Excuses:
     unasked: Pending[ChainKey, FrameRow] = field(default_factory=Pending)
     moved: Pending[EndpointKey, Finding] = field(default_factory=Pending)
     known: Recent[EndpointKey, None] = field(default_factory=Recent)
-    again: Pending[AgainKey, Finding] = field(default_factory=Pending)
+    again: Pending[AgainKey, dict[str, Finding]] = field(default_factory=Pending)
 
     def ask(self, reader: str, sender: str, key: RepairKey) -> None:
         """Take a request for a repair of what a sender's outbox lacked."""
@@ -82,34 +82,71 @@ class Excuses:
         self,
         frames: Sequence[FrameRow],
         deliveries: Sequence[DeliveryRow],
+        interest: SubscriptionHistory,
+        generations: Generations,
         names: Names,
         now_s: float,
-    ) -> None:
-        """Take the frames and deliveries of a batch."""
+    ) -> Iterator[Finding]:
+        """Take the frames and deliveries of a batch; yield what there is no room for.
+
+        What is excused by now takes none: whoever begins to audit reads everything at once.
+
+        Args:
+            frames: What links carried, as one micro-batch has summed it up.
+            deliveries: What came to endpoints, likewise.
+            interest: Who has queues.
+            generations: What was told of them.
+            names: Names of the topics that ids belong to.
+            now_s: The present moment: what is held for too long ends.
+        """
         for delivery in deliveries:
             if delivery.is_moved:
                 topic = place_of(self.prefix, delivery.place.topic)
                 endpoint = EndpointKey(topic.node, topic.other)
-                if endpoint not in self.known and endpoint not in self.moved:
-                    self.moved.hold(
-                        endpoint, self._no_queue(delivery, names), now_s, held_max=HELD_MAX
-                    )
+                if self._is_strange(endpoint, interest) and not self.moved.hold(
+                    endpoint, self._no_queue(delivery, names), now_s, held_max=HELD_MAX
+                ):
+                    yield self._unexamined(delivery)
         for row in frames:
-            if row.is_moved and row.path and EndpointKey(row.path[0], "") not in self.known:
+            if row.is_moved and row.path:
                 member = EndpointKey(row.path[0], "")
-                self.moved.hold(member, self._no_member(row, names), now_s, held_max=HELD_MAX)
+                if self._is_strange(member, interest) and not self.moved.hold(
+                    member, self._no_member(row, names), now_s, held_max=HELD_MAX
+                ):
+                    yield self._unexamined(row)
             key = ChainKey(row.place, row.chain)
-            if row.is_repair and not self._is_asked(key):
-                self.unasked.hold(key, row, now_s, FrameRow.joined, HELD_MAX)
+            is_unasked = row.is_repair and not self._is_asked(key)
+            if is_unasked and not self.unasked.hold(key, row, now_s, FrameRow.joined, HELD_MAX):
+                yield self._unexamined(row)
         direct = [one for one in deliveries if one.message_class == MessageClass.DIRECT]
         marked: list[FrameRow | DeliveryRow] = [*direct, *frames]
         for one in marked:
-            if one.generation > 0:
-                again = AgainKey(one.place.topic, one.source, one.generation)
-                self.again.hold(again, self._again(one, names), now_s, held_max=HELD_MAX)
+            if one.generation > generations.of(one.source)[-1].number:
+                again = AgainKey(one.source, one.generation)
+                if not self.again.hold(again, {}, now_s, held_max=HELD_MAX):
+                    yield self._unexamined(one)
+                elif one.place.topic not in (told := self.again[again][1]):
+                    told[one.place.topic] = self._again(one, names)
+
+    def _is_strange(self, member: EndpointKey, interest: SubscriptionHistory) -> bool:
+        """Return whether no queue is known of which messages can have been moved; ask that once."""
+        if member in self.known or member in self.moved:
+            return False
+        if interest.may_move(member):
+            self.known.put(member, None, HELD_MAX)
+            return False
+        return True
+
+    def excuse(self, generations: Generations) -> None:
+        """Hold what has been asked for or told by now no longer: others may need the room."""
+        for chain in filter(self._is_asked, list(self.unasked)):
+            del self.unasked[chain]
+        for again in list(self.again):
+            if again.generation <= generations.of(again.source)[-1].number:
+                del self.again[again]
 
     def judge(
-        self, interest: Interest, generations: Generations, names: Names, now_s: float
+        self, interest: SubscriptionHistory, generations: Generations, names: Names, now_s: float
     ) -> Iterator[Finding]:
         """Yield what was repaired unasked, moved where there is no queue, or came again unsaid.
 
@@ -119,15 +156,13 @@ class Excuses:
             names: Of topics.
             now_s: All that was written before this moment has been read.
         """
-        for again, finding in self.again.take_due(EXCUSE_WAIT_S, now_s):
-            if again.generation > generations.of(again.source)[-1].number:
-                yield finding
+        self.excuse(generations)
+        for _, findings in self.again.take_due(EXCUSE_WAIT_S, now_s):
+            yield from findings.values()
         for member, finding in self.moved.take_due(EXCUSE_WAIT_S, now_s):
             self.known.put(member, None, HELD_MAX)
             if not interest.may_move(member):
                 yield finding
-        for key in filter(self._is_asked, list(self.unasked)):
-            del self.unasked[key]
         for _, row in self.unasked.take_due(EXCUSE_WAIT_S, now_s):
             yield self._unasked(row, names)
 
@@ -139,6 +174,17 @@ class Excuses:
         self.unasked.go_ahead(ahead_s)
         self.moved.go_ahead(ahead_s)
         self.again.go_ahead(ahead_s)
+
+    def _unexamined(self, row: FrameRow | DeliveryRow) -> Finding:
+        """Return that there was no room for records with such a mark: it may excuse a fault."""
+        place = place_of(self.prefix, row.place.topic)
+        text = (
+            f"{place.link or place.endpoint} has messages marked as sent again, moved or of another"
+            " generation, while too many others waited to be examined: nobody knows whether the"
+            " marks are true"
+        )
+        told = row_finding(FindingKind.UNPROVEN, text, row, self.prefix, "", anchor="marks")
+        return replace(told, ids=(), first=None, last=None)
 
     def _again(self, row: FrameRow | DeliveryRow, names: Names) -> Finding:
         place, source = place_of(self.prefix, row.place.topic), names.text(row.source)

@@ -43,6 +43,7 @@ class Finding:
         anchor: What tells apart two faults alike in all of the above.
         node: Who did it or got it, as far as is known.
         evidence: Records that show it, `mesh.a.to.b.g/0@5-9`: partition and offsets.
+        is_moved: Whether its messages were moved between queues, so that their ways begin there.
     """
 
     kind: FindingKind
@@ -58,6 +59,7 @@ class Finding:
     anchor: str = ""
     node: str = ""
     evidence: tuple[str, ...] = ()
+    is_moved: bool = False
 
     @property
     def id(self) -> str:
@@ -90,7 +92,7 @@ def records(place: object, first: int, last: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FindingTimes:
     """When a finding was made: by the auditor's wall clock, in milliseconds since 1970.
 
     Attributes:
@@ -149,7 +151,7 @@ class Register:
 
     findings: dict[str, Finding] = field(default_factory=dict)
     unpublished: dict[str, None] = field(default_factory=dict)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, FindingTimes] = field(default_factory=dict)
     former: dict[str, str] = field(default_factory=dict)
     former_s: float | None = None
     groups: dict[Group, int] = field(default_factory=dict)
@@ -186,7 +188,7 @@ class Register:
             if finding.kind is FindingKind.UNPLANNED_PATH:
                 self.ways[finding.id] = self.now_s
         self.former.pop(finding.id, None)
-        known = self.seen.get(finding.id, Seen(self.now_ms, self.now_ms, self.run))
+        known = self.seen.get(finding.id, FindingTimes(self.now_ms, self.now_ms, self.run))
         self.seen[finding.id] = replace(known, last_ms=self.now_ms)
         self.findings[finding.id] = finding
         self.unpublished[finding.id] = None
@@ -290,6 +292,7 @@ def _merged(known: Finding, more: Finding) -> Finding:
         last=_higher(known.last, more.last),
         count=count or known.count + more.count,
         evidence=tuple(dict.fromkeys((*known.evidence, *more.evidence)))[:EVIDENCE_MAX],
+        is_moved=known.is_moved and more.is_moved,
     )
 
 

@@ -13,7 +13,7 @@ from streaming.tables.topics import ENDPOINT, OUTBOX, place_of
 
 
 @dataclass(slots=True)
-class Holds:
+class OpenHolds:
     """All targets that are held, be they endpoints or outboxes.
 
     Attributes:

@@ -29,8 +29,8 @@ from mesh.model.facts import (
 from mesh.model.frames import SourcePartition, position_in_chain
 from streaming.audits.chains import ChainKey
 from streaming.audits.generations import Generations
-from streaming.audits.holds import Holds
-from streaming.audits.tickets import EVERYONE, PositionKey, Sight, Standstill, Step, Ticket
+from streaming.audits.holds import OpenHolds
+from streaming.audits.tickets import EVERYONE, AwaitedHop, PositionKey, Sight, Standstill, Ticket
 from streaming.tables.rows import SourceKey, TopicPartition
 from streaming.tables.topics import ENDPOINT, place_of
 
@@ -51,7 +51,7 @@ class HopProgress:
     """
 
     prefix: str
-    holds: Holds
+    holds: OpenHolds
     positions: dict[PositionKey, int] = field(default_factory=dict)
     of: dict[PositionKey, str] = field(default_factory=dict)
     accepted: dict[ChainKey, int] = field(default_factory=dict)
@@ -127,11 +127,11 @@ class HopProgress:
         """
         origin = place_of(self.prefix, place.topic).node
         alone = endpoint if endpoint in self.holds.endpoints(node) else ""
-        return Ticket(node, bound, [Step(PositionKey(origin, place), bound + 1)], alone=alone)
+        return Ticket(node, bound, [AwaitedHop(PositionKey(origin, place), bound + 1)], alone=alone)
 
     def advance(self, ticket: Ticket, sight: Sight) -> None:
         """Advance a ticket past all hops that nodes have passed by now."""
-        remaining: list[Step] = []
+        remaining: list[AwaitedHop] = []
         steps = list(ticket.steps)
         known = {step.reader: step for step in ticket.ahead}
         followed = {step.reader: None for step in steps}  # a loop has an end here
@@ -147,12 +147,12 @@ class HopProgress:
     def _ahead(
         self,
         ticket: Ticket,
-        known: Mapping[PositionKey, Step],
+        known: Mapping[PositionKey, AwaitedHop],
         followed: dict[PositionKey, None],
         sight: Sight,
-    ) -> list[Step]:
+    ) -> list[AwaitedHop]:
         """Return the hops after those that are open; of each is looked whether it has passed."""
-        ahead: list[Step] = []
+        ahead: list[AwaitedHop] = []
         ways = list(ticket.steps)
         for step in ways:
             onward = list(self._onward(ticket, step, known, followed, sight))
@@ -165,11 +165,11 @@ class HopProgress:
     def _onward(
         self,
         ticket: Ticket,
-        step: Step,
-        known: Mapping[PositionKey, Step],
+        step: AwaitedHop,
+        known: Mapping[PositionKey, AwaitedHop],
         followed: dict[PositionKey, None],
         sight: Sight,
-    ) -> Iterator[Step]:
+    ) -> Iterator[AwaitedHop]:
         """Yield the next hops not followed yet, with targets from when each was first seen."""
         for found in self._next_steps(step, sight):
             if found.reader in followed or not _concerns(ticket, found, sight):
@@ -178,7 +178,7 @@ class HopProgress:
             seen = known.get(found.reader)
             yield found if seen is None else replace(seen, trail=found.trail)
 
-    def _settle(self, ticket: Ticket, step: Step, sight: Sight) -> bool:
+    def _settle(self, ticket: Ticket, step: AwaitedHop, sight: Sight) -> bool:
         node = step.reader.node
         if not self._has_passed(ticket, step):
             step.awaits = None  # a catch-up writes on until it has
@@ -207,7 +207,7 @@ class HopProgress:
         return [one for one in self.holds.endpoints(node) if one != ticket.alone]
 
     def _unread(
-        self, ticket: Ticket, step: Step, read: Mapping[TopicPartition, int]
+        self, ticket: Ticket, step: AwaitedHop, read: Mapping[TopicPartition, int]
     ) -> Iterator[TopicPartition]:
         """Yield the partitions of which a ticket awaits more than has been read.
 
@@ -223,7 +223,7 @@ class HopProgress:
                 if not self._is_endpoint(place, held):
                     yield place
 
-    def _is_read(self, ticket: Ticket, step: Step, sight: Sight) -> bool:
+    def _is_read(self, ticket: Ticket, step: AwaitedHop, sight: Sight) -> bool:
         return next(self._unread(ticket, step, sight.read), None) is None
 
     def _is_endpoint(self, place: TopicPartition, names: Collection[str]) -> bool:
@@ -232,7 +232,7 @@ class HopProgress:
         topic = place_of(self.prefix, place.topic)
         return topic.kind == ENDPOINT and topic.other.casefold() in names
 
-    def _has_passed(self, ticket: Ticket, step: Step) -> bool:
+    def _has_passed(self, ticket: Ticket, step: AwaitedHop) -> bool:
         if self.positions.get(step.reader, 0) < step.target or self._held(ticket, step):
             return False
         if step.chain is None:
@@ -242,7 +242,7 @@ class HopProgress:
         is_accepted = accepted is None or accepted >= step.accepted or self._is_beyond(step)
         return chain not in self.gaps and is_accepted
 
-    def _is_beyond(self, step: Step) -> bool:
+    def _is_beyond(self, step: AwaitedHop) -> bool:
         """Return whether frames speak of more than their sender has read: no repair brings that.
 
         So a stranger's frame does, or one that was moved there. The reader asks for what it lacks,
@@ -254,7 +254,7 @@ class HopProgress:
         offset = self.positions.get(step.sender, 0)
         return step.accepted >= position_in_chain(generation, offset)
 
-    def _held(self, ticket: Ticket, step: Step) -> TopicPartition | None:
+    def _held(self, ticket: Ticket, step: AwaitedHop) -> TopicPartition | None:
         """Return a target that a hop cannot write just now, if what is late may be in there.
 
         Endpoints of a node that only passes it on get nothing of it, and the lane has gone on for
@@ -263,20 +263,27 @@ class HopProgress:
         node = step.reader.node
         return self.holds.before(node, ticket.alone if ticket.node in (node, EVERYONE) else "")
 
-    def _next_steps(self, step: Step, sight: Sight) -> Iterator[Step]:
-        place = step.reader.place
+    def _next_steps(self, step: AwaitedHop, sight: Sight) -> Iterator[AwaitedHop]:
+        place, trail = step.reader.place, (*step.trail, step.reader.node)
+        known: dict[TopicPartition, None] = {}
         for chain, head in sight.heads.items():
             outbox = place_of(self.prefix, chain.outbox.topic)
             # Of a topic that was recreated there may still be something on its way.
             if sight.names.place(chain.source) == place and outbox.node == step.reader.node:
-                yield Step(
+                known[chain.outbox] = None
+                yield AwaitedHop(
                     PositionKey(outbox.other, chain.outbox),
                     head.offset + 1,
                     accepted=head.last,
                     chain=chain.source,
                     sender=step.reader,
-                    trail=(*step.trail, step.reader.node),
+                    trail=trail,
                 )
+        for target, last in sight.forgotten.items():
+            outbox = place_of(self.prefix, target.topic)
+            if outbox.node == step.reader.node and target not in known:
+                reader, source = PositionKey(outbox.other, target), sight.names.key(place)
+                yield AwaitedHop(reader, last + 1, chain=source, sender=step.reader, trail=trail)
 
     def stops(
         self, ticket: Ticket, read: Mapping[TopicPartition, int]
@@ -291,7 +298,7 @@ class HopProgress:
             if not self._has_passed(ticket, step):
                 yield _hop(step), Standstill(step.reader.node, self._reason(ticket, step, read))
 
-    def _reason(self, ticket: Ticket, step: Step, read: Mapping[TopicPartition, int]) -> str:
+    def _reason(self, ticket: Ticket, step: AwaitedHop, read: Mapping[TopicPartition, int]) -> str:
         hop = _hop(step)
         position = self.positions.get(step.reader, 0)
         if position < step.target:
@@ -315,15 +322,15 @@ def _chain(outbox: TopicPartition, source: SourcePartition) -> ChainKey:
     return ChainKey(outbox, SourceKey(source.topic_id.hex(), source.partition))
 
 
-def _concerns(ticket: Ticket, step: Step, sight: Sight) -> bool:
+def _concerns(ticket: Ticket, step: AwaitedHop, sight: Sight) -> bool:
     is_any = ticket.node == EVERYONE
     return is_any or sight.leads(step.trail, step.reader.node, ticket.node)
 
 
-def _is_left(ticket: Ticket, step: Step, sight: Sight) -> bool:
+def _is_left(ticket: Ticket, step: AwaitedHop, sight: Sight) -> bool:
     """Return whether a hop passes nothing on any more; what it has passed on goes further."""
     return step.chain is not None and sight.has_left(step.reader.place, ticket.node)
 
 
-def _hop(step: Step) -> str:
+def _hop(step: AwaitedHop) -> str:
     return f"{step.reader.node} at {step.reader.place}"

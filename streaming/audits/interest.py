@@ -34,8 +34,9 @@ ENDED_MAX = 32
 """Ended subscriptions that are kept of an endpoint that has others."""
 
 RECENT_S = 10.0
-"""Those that ended within the last so many seconds are kept, too, however many they are: what is on
-its way to them may be read later."""
+"""Those that ended within the last so many seconds are kept, too, however many they are: until
+blocks tell whether they need them. How long that is excuses nothing: what may still come to one
+that was owed something, cuts tell."""
 
 
 class EndpointKey(NamedTuple):
@@ -49,7 +50,7 @@ class EndpointKey(NamedTuple):
         return f"{self.node}/{self.name}"
 
 
-class Ended(NamedTuple):
+class EndedSubscription(NamedTuple):
     """A subscription that has ended.
 
     Attributes:
@@ -67,7 +68,7 @@ class Ended(NamedTuple):
 
 
 @dataclass(slots=True)
-class Interest:
+class SubscriptionHistory:
     """All subscriptions that ever were.
 
     Attributes:
@@ -87,7 +88,7 @@ class Interest:
     changes: int = 0
     pruned: int = 0
     queues: QueueRules = field(default_factory=QueueRules)
-    past: list[Ended] = field(default_factory=list)
+    past: list[EndedSubscription] = field(default_factory=list)
     filters: Filters = field(default_factory=Filters)
     once_shared: dict[EndpointKey, None] = field(default_factory=dict)
     _newest: dict[EndpointKey, dict[str, JudgedSubscription]] = field(
@@ -210,16 +211,23 @@ class Interest:
             self.changes += 1
         return loses
 
-    def doubt(self, uuids: Mapping[str, str], rules_between: RulesBetween) -> Sequence[EndpointKey]:
-        """Doubt what lanes knew by a topology that shares a queue out otherwise; return those.
+    def doubt(
+        self, uuids: Mapping[str, str], rules_between: RulesBetween
+    ) -> Mapping[EndpointKey, bool]:
+        """Doubt what lanes knew by a topology that may share a queue out otherwise; return those.
 
-        Whoever reads late has read of a change before it reads who had subscribed by then.
+        Whoever reads late has read of a change before it reads who had subscribed by then, and
+        `mesh.config` soon tells of the newest topology alone.
 
         Args:
             uuids: Node -> uuid.
             rules_between: What topologies say of queues.
+
+        Returns:
+            Each queue that loses what was promised, with whether one of them is known to share it
+            out otherwise: else it is one that nobody knows any more.
         """
-        lost: dict[EndpointKey, None] = {}
+        lost: dict[EndpointKey, bool] = {}
         for endpoint, subscriptions in self.subscriptions.items():
             doubtful = [one for one in subscriptions if one.is_shared_out and not one.is_unsure]
             if not doubtful:
@@ -227,37 +235,20 @@ class Interest:
             uuid = uuids.get(endpoint.node)
             cuts = self.lanes.told_of(uuid)
             for one in doubtful:
-                if any(
-                    self._is_other(endpoint, one, *known, rules_between) for known in cuts.items()
-                ):
+                home = self.queues.home_of(endpoint.name, one.policy)
+                judged = one.policy or None, home
+                told = [
+                    None if rules is None else rules.place_of(*endpoint, one.asked)
+                    for known in cuts.items()
+                    for rules in _rules_known_by(one, *known, rules_between)
+                ]
+                is_other = any(place not in (None, judged) for place in told)
+                if is_other or None in told:
                     if one.is_certified and one.removed is None:
-                        lost[endpoint] = None
+                        lost[endpoint] = lost.get(endpoint, False) or is_other
                     one.is_certified, one.is_unsure = False, True
                     self.changes += 1
-        return list(lost)
-
-    def _is_other(
-        self,
-        endpoint: EndpointKey,
-        subscription: JudgedSubscription,
-        place: TopicPartition,
-        cuts: Sequence[KnownCut],
-        rules_between: RulesBetween,
-    ) -> bool:
-        """Return whether a source knew a subscription by other rules than it is judged by."""
-        number = first_knowing(cuts, subscription.added, OF_THE_FILE)
-        if number == len(cuts):
-            return False
-        removed = len(cuts)
-        if subscription.removed is not None:
-            removed = first_knowing(cuts, subscription.removed, OF_THE_FILE)
-        last = cuts[removed].era if removed < len(cuts) else None
-        home = self.queues.home_of(endpoint.name, subscription.policy)
-        judged = subscription.policy or None, home
-        return any(
-            rules is None or judged != rules.place_of(*endpoint, subscription.asked)
-            for rules in rules_between(place, cuts[number].era, last)
-        )
+        return lost
 
     def unsubscribe(self, endpoint: EndpointKey, filter_: str, offset: int, at_ms: int = 0) -> None:
         """Take a tombstone: the subscription ends with this version.
@@ -283,7 +274,9 @@ class Interest:
     ) -> None:
         subscription.removed, subscription.ended = offset, self.version
         self.past.append(
-            Ended(endpoint, subscription.filter, subscription.asked, subscription.since_ms, at_ms)
+            EndedSubscription(
+                endpoint, subscription.filter, subscription.asked, subscription.since_ms, at_ms
+            )
         )
 
     def is_first(self, endpoint: EndpointKey, filter_: str, asked: Subscription) -> bool:
@@ -353,6 +346,12 @@ class Interest:
                 if one.removed is None:
                     self._take_off(endpoint, one, one.added + 1, at_ms)
         self.changes += 1
+
+    def asked_at(self, node: str) -> Iterator[str]:
+        """Yield the filters that endpoints of a node ask for, some more than once."""
+        for endpoint, subscriptions in self.subscriptions.items():
+            if endpoint.node == node:
+                yield from (one.filter for one in subscriptions if one.removed is None)
 
     def may_move(self, member: EndpointKey) -> bool:
         """Return whether messages may be moved to an endpoint, or from a node if its name is empty.
@@ -516,3 +515,20 @@ class Interest:
         for subscriptions in self.subscriptions.values():
             for one in subscriptions:
                 yield one.filter
+
+
+def _rules_known_by(
+    subscription: JudgedSubscription,
+    place: TopicPartition,
+    cuts: Sequence[KnownCut],
+    rules_between: RulesBetween,
+) -> Sequence[QueueRules | None]:
+    """Return by which rules a source knew a subscription, None where nobody knows them."""
+    number = first_knowing(cuts, subscription.added, OF_THE_FILE)
+    if number == len(cuts):
+        return ()
+    removed = len(cuts)
+    if subscription.removed is not None:
+        removed = first_knowing(cuts, subscription.removed, OF_THE_FILE)
+    last = cuts[removed].era if removed < len(cuts) else None
+    return rules_between(place, cuts[number].era, last)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from mesh.model.findings import FindingKind
 from streaming.audits.block import Certificate, Moments
-from streaming.audits.block_judgements import BlockJudgement, Certification, Counts
-from streaming.audits.cases import fault
+from streaming.audits.block_judgements import BlockJudgement, Certification, MessageCounts
+from streaming.audits.cases import BlockFault, fault
 from streaming.audits.interest import EndpointKey
 from streaming.tables.digest import BLOCK_OFFSETS, Digest
 from streaming.tables.rows import in_columns
@@ -19,7 +19,7 @@ def issue(
     endpoint: EndpointKey,
     members: Sequence[EndpointKey],
     last: int,
-    counts: Counts,
+    counts: MessageCounts,
     *,
     is_equal: bool = True,
     is_sure: bool = True,
@@ -121,7 +121,12 @@ def withdraw_faults(
     register = certification.world.register
     if not register.groups:
         return
-    for kind in (FindingKind.MISSING, FindingKind.UNEXPECTED, FindingKind.CORRUPT):
+    kinds: Sequence[BlockFault] = (
+        FindingKind.MISSING,
+        FindingKind.UNEXPECTED,
+        FindingKind.CORRUPT,
+    )
+    for kind in kinds:
         if not register.has(kind, str(endpoint), endpoint.node):
             continue
         finding = fault(kind, judgement.place, judgement.number, endpoint)

@@ -61,7 +61,7 @@ class Crossed:
             self.waited = max(self.waited or 0, other.waited)
 
 
-class Report(NamedTuple):
+class MinutesReport(NamedTuple):
     """Something to be told of a minute, or of an hour.
 
     Attributes:
@@ -101,7 +101,7 @@ class LinkHour:
 
 
 @dataclass(slots=True)
-class Minutes:
+class LinkMinutes:
     """Minutes that are not told yet.
 
     Attributes:
@@ -198,7 +198,7 @@ class Minutes:
         self.pending.pop(kafka, None)
         self.reported.pop(kafka, None)
 
-    def take(self, kafka: str) -> Iterator[Report]:
+    def take(self, kafka: str) -> Iterator[MinutesReport]:
         """Yield what is to be told of a Kafka cluster of which all that there is has been read.
 
         The first minute that is told is the first one that began after all was read once.
@@ -215,7 +215,7 @@ class Minutes:
         for minute in range(last + 1, over + 1):
             yield from self._tell(kafka, minute)
 
-    def _tell(self, kafka: str, minute: int) -> Iterator[Report]:
+    def _tell(self, kafka: str, minute: int) -> Iterator[MinutesReport]:
         hour = self.hours.get(kafka)
         if hour is None or hour.number != minute // HOUR_MINUTES:
             yield from self._tell_hour(kafka)
@@ -224,18 +224,18 @@ class Minutes:
         self.reported[kafka] = minute
         for link, crossed in sorted(self.pending.get(kafka, {}).pop(minute, {}).items()):
             if not crossed.is_nothing:
-                yield Report(link, minute, 1, 1, crossed)
+                yield MinutesReport(link, minute, 1, 1, crossed)
                 hour.links.setdefault(link, Crossed()).add(crossed)
-        yield Report(kafka, minute, 1, 1, None)
+        yield MinutesReport(kafka, minute, 1, 1, None)
 
-    def _tell_hour(self, kafka: str) -> Iterator[Report]:
+    def _tell_hour(self, kafka: str) -> Iterator[MinutesReport]:
         hour = self.hours.get(kafka)
         if hour is None:
             return
         first = hour.number * HOUR_MINUTES
         for link, crossed in sorted(hour.links.items()):
-            yield Report(link, first, HOUR_MINUTES, hour.minutes, crossed)
-        yield Report(kafka, first, HOUR_MINUTES, hour.minutes, None)
+            yield MinutesReport(link, first, HOUR_MINUTES, hour.minutes, crossed)
+        yield MinutesReport(kafka, first, HOUR_MINUTES, hour.minutes, None)
 
 
 def asked_of(topology: Topology, reader: str, scope: str) -> Iterator[str]:

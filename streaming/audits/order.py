@@ -14,7 +14,8 @@ from streaming.tables.rows import DeliveryRow, SourceKey, TopicPartition
 
 SOURCES_MAX = 10_000
 """Sources that are followed in one endpoint partition, and paths of sources in one endpoint's
-topic: anybody who may write there can make up more. Those silent for longest are dropped."""
+topic: anybody who may write there can make up more. Those silent for longest are forgotten, and
+that is reported."""
 
 
 class OrderKey(NamedTuple):
@@ -70,10 +71,13 @@ class Order:
     Attributes:
         reached: Highest source offset in each partition of an endpoint.
         partitions: Endpoint's topic -> the partition that messages are in.
+        forgotten: Endpoint partitions of which something is not followed any more; taken with the
+            batch.
     """
 
     reached: dict[TopicPartition, Recent[GenerationKey, int]] = field(default_factory=dict)
     partitions: dict[str, Recent[WayKey, int]] = field(default_factory=dict)
+    forgotten: dict[TopicPartition, None] = field(init=False, compare=False, default_factory=dict)
 
     def absorb(self, rows: Sequence[DeliveryRow]) -> Iterator[DeliverySuspicion]:
         """Take the deliveries of a batch; yield what must be looked at closely."""
@@ -95,7 +99,8 @@ class Order:
                     max(row.last for row in group),
                     reached,
                 )
-            known.put(of, max(reached, *(row.last for row in group)), SOURCES_MAX)
+            if known.put(of, max(reached, *(row.last for row in group)), SOURCES_MAX):
+                self.forgotten[key.endpoint] = None
 
     def astray(self, rows: Sequence[DeliveryRow]) -> Iterator[tuple[DeliveryRow, int]]:
         """Yield deliveries that are in another partition than those of their source before.
@@ -109,9 +114,16 @@ class Order:
             known = self.partitions.setdefault(row.place.topic, Recent())
             key = WayKey(row.source, row.path)
             partition = known.get(key, row.place.partition)
-            known.put(key, partition, SOURCES_MAX)
+            if known.put(key, partition, SOURCES_MAX):
+                self.forgotten[row.place] = None
             if partition != row.place.partition:
                 yield row, partition
+
+    def take_forgotten(self) -> Sequence[TopicPartition]:
+        """Return the endpoint partitions of which not all sources are followed any more, once."""
+        taken = list(self.forgotten)
+        self.forgotten.clear()
+        return taken
 
     def forget(self, places: Collection[TopicPartition]) -> None:
         """Forget what endpoints' topics held that are gone, whether others have their names."""

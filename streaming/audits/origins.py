@@ -15,11 +15,11 @@ from streaming.audits.generations import Generations
 from streaming.audits.names import Names
 from streaming.audits.strangers import forgotten_findings
 from streaming.tables.rows import FrameRow, SourceKey, TopicPartition
-from streaming.tables.topics import place_of
+from streaming.tables.topics import GUARANTEED, place_of
 
 SOURCES_MAX = 50_000
-"""Sources by outbox partition and generation from which on those are forgotten that nobody has
-named, and that is reported: whoever may write to an outbox can make up more."""
+"""Sources by outbox partition and generation that nobody has named; if there are more, they are
+forgotten, and that is reported: whoever may write to an outbox can make up more."""
 
 
 class OriginKey(NamedTuple):
@@ -85,12 +85,14 @@ class Origins:
         reached: Highest origin offset per outbox partition and source.
         arrived: Per receiver and source: outbox partition -> interval of origin offsets.
         ways: How many of these there ever were.
+        forgotten: Outbox partitions of which sources were forgotten: any may have come that way.
     """
 
     prefix: str
     reached: dict[OriginKey, int] = field(default_factory=dict)
     arrived: dict[ArrivalKey, dict[TopicPartition, Interval]] = field(default_factory=dict)
     ways: int = 0
+    forgotten: dict[TopicPartition, None] = field(default_factory=dict)
 
     def absorb(self, rows: Sequence[FrameRow]) -> Iterator[FrameSuspicion]:
         """Take the frames of a batch; yield what must be looked at closely."""
@@ -126,11 +128,17 @@ class Origins:
             newest = generations.of(key.source)[-1].number
             return names.place(key.source) is not None and key.generation <= newest
 
-        if len(self.reached) > SOURCES_MAX:
-            gone = [key.outbox for key in self.reached if not is_known(key)]
-            self.reached = {key: last for key, last in self.reached.items() if is_known(key)}
-            self.arrived = {key: known for key, known in self.arrived.items() if is_known(key)}
-            yield from forgotten_findings(self.prefix, gone, "origins", "copies")
+        if len(self.reached) <= SOURCES_MAX:
+            return
+        gone = [key.outbox for key in self.reached if not is_known(key)]
+        if len(gone) <= SOURCES_MAX:
+            return  # a large mesh has as many of its own
+        self.reached = {key: last for key, last in self.reached.items() if is_known(key)}
+        self.arrived = {key: known for key, known in self.arrived.items() if is_known(key)}
+        guaranteed = [one for one in gone if place_of(self.prefix, one.topic).letter == GUARANTEED]
+        self.forgotten.update(dict.fromkeys(guaranteed))
+        self.ways += 1
+        yield from forgotten_findings(self.prefix, gone, "origins", "copies")
 
     def _arrive(self, key: OriginKey, interval: Interval) -> Iterator[FrameSuspicion]:
         receiver = place_of(self.prefix, key.outbox.topic).other
@@ -154,9 +162,12 @@ class Origins:
             )
 
     def carriers(self, receiver: str, source: SourceKey) -> Sequence[TopicPartition]:
-        """Return the outbox partitions over which a node got messages of a source."""
+        """Return the outbox partitions over which a node got messages of a source, or may have."""
         found: dict[TopicPartition, None] = {}
         for key, outboxes in self.arrived.items():
             if key.receiver == receiver and key.source == source:
                 found.update(dict.fromkeys(outboxes))
+        for outbox in self.forgotten:
+            if place_of(self.prefix, outbox.topic).other == receiver:
+                found[outbox] = None
         return sorted(found)

@@ -147,7 +147,8 @@ class LinkPlan:
         ingress = TopicNames(self.prefix).source_of(finding.source.partition("/")[0])
         if not path or path[-1] != here or ingress is None:
             return False
-        if (ingress.owner, ingress.reader) != (path[0], path[0]):
+        is_origin = (ingress.owner, ingress.reader) == (path[0], path[0])
+        if not (is_origin or finding.is_moved):
             return False
         is_guaranteed = ingress.message_class is MessageClass.GUARANTEED
         if not is_frame:

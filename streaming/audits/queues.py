@@ -83,21 +83,19 @@ class QueueRules:
         return self.homes.get(name.casefold()) if policy == "home" else None
 
     def may_come(
-        self, policy: str, name: str, step: tuple[str, str], between: Between, *, is_local: bool
+        self, policy: str, name: str, node: str, between: Between, *, is_local: bool
     ) -> bool:
         """Return whether messages of an origin can come to a queue of a node at all.
 
         Args:
-            policy: Of the queue.
+            policy: Of the queue: one with a home gets only what nodes linked with that send.
             name: Of the queue.
-            step: The origin, and the node where the queue is.
-            between: What stands between them.
+            node: Where the queue is.
+            between: What stands between the origin and that node.
             is_local: Whether they are one.
         """
-        origin, node = step
         if policy == "local":
             return is_local or between.ends_with_join
         if policy == "home":
-            home = self.homes.get(name.casefold(), node)
-            return node == home and (is_local or origin in self.linked.get(node, ()))
+            return self.homes.get(name.casefold(), node) == node
         return policy != "any" or not between.joins

@@ -11,9 +11,10 @@ V = TypeVar("V")
 class Recent(dict[K, V]):
     """Values by key; the newest is the last."""
 
-    def put(self, key: K, value: V, keys_max: int) -> None:
-        """Keep a value; if there are more than `keys_max` keys, the oldest is dropped."""
+    def put(self, key: K, value: V, keys_max: int) -> bool:
+        """Keep a value; if there are more than `keys_max` keys, drop the oldest and return so."""
         self.pop(key, None)
         self[key] = value
-        if len(self) > keys_max:
+        if is_full := len(self) > keys_max:
             del self[next(iter(self))]
+        return is_full

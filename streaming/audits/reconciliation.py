@@ -12,7 +12,7 @@ from streaming.audits.block_judgements import (
     BlockJudgement,
     Certification,
     Claimant,
-    Counts,
+    MessageCounts,
     World,
     claims_of,
     doubted_of,
@@ -26,7 +26,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.issuance import issue, issue_exact, withdraw_faults
 from streaming.audits.settlement import look_into
 from streaming.audits.spans import is_settled
-from streaming.audits.verdicts import Verdict, compare, is_proof
+from streaming.audits.verdicts import DigestVerdict, compare, is_proof
 from streaming.tables.digest import BLOCK_OFFSETS, Digest
 from streaming.tables.rows import TopicPartition
 
@@ -61,7 +61,7 @@ def reconcile(
         if not _is_decided(certification, judgement, claimant):
             continue
         verdict = _verdict(judgement, claimant, world)
-        if verdict in (Verdict.EQUAL, Verdict.NOTHING):
+        if verdict in (DigestVerdict.EQUAL, DigestVerdict.NOTHING):
             _accept(certification, judgement, claimant)
         else:
             look_into(certification, judgement, claimant, verdict)
@@ -102,7 +102,7 @@ def _accept(certification: Certification, judgement: BlockJudgement, claimant: C
         return
     block.standing.pop(endpoint, None)
     sure = is_proof(judgement.offer, delivered, claims)
-    counts = Counts(delivered.count, delivered.count)
+    counts = MessageCounts(delivered.count, delivered.count)
     issue(certification, judgement, endpoint, members, block.last, counts, is_sure=sure)
     withdraw_faults(certification, judgement, endpoint)
 
@@ -119,7 +119,7 @@ def _is_decided(
         return False
     for member in doubted:
         judgement.owners[member.endpoint] = None
-        look_into(certification, judgement, member, Verdict.UNSURE)
+        look_into(certification, judgement, member, DigestVerdict.UNSURE)
     if any(member.endpoint in judgement.late for member in doubted):
         judgement.late[endpoint] = None  # until it is known who got what
         return False
@@ -129,7 +129,7 @@ def _is_decided(
     return True
 
 
-def _verdict(judgement: BlockJudgement, claimant: Claimant, world: World) -> Verdict:
+def _verdict(judgement: BlockJudgement, claimant: Claimant, world: World) -> DigestVerdict:
     """Return the verdict on an endpoint by digests alone."""
     endpoint, members, claims, delivered = claimant
     verdicts = judgement.comparison.verdicts
@@ -137,8 +137,8 @@ def _verdict(judgement: BlockJudgement, claimant: Claimant, world: World) -> Ver
     if known is None or known[0] is not claims:
         verdict = compare(judgement.offer, delivered, claims)
         generations = judgement.block.generations(members)
-        if verdict is Verdict.EQUAL and not is_plain(judgement, generations, world):
-            verdict = Verdict.UNSURE
+        if verdict is DigestVerdict.EQUAL and not is_plain(judgement, generations, world):
+            verdict = DigestVerdict.UNSURE
         known = verdicts[endpoint] = claims, verdict
     return known[1]
 

@@ -18,8 +18,8 @@ from streaming.audits.names import Names
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import (
     HOUR_MS,
-    Batch,
     DeliveryRow,
+    MicroBatch,
     SmallRow,
     SourceKey,
     TopicPartition,
@@ -155,7 +155,7 @@ class RoutedBlocks:
         ]
         return min(told) if len(told) == high - low + 1 else 0
 
-    def only(self, rows: Batch, names: Names) -> Batch:
+    def only(self, rows: MicroBatch, names: Names) -> MicroBatch:
         """Return small rows without the deliveries of messages beside the stretch.
 
         Those of sources that neither ledgers nor brokers tell of stay: they may be nobody's.

@@ -49,4 +49,5 @@ def row_finding(
         anchor=anchor,
         node=place.node,
         evidence=(records(row.place, *offsets),),
+        is_moved=row.is_moved,
     )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mesh.model.findings import FindingKind
-from streaming.audits.block import Standing
+from streaming.audits.block import Block, Standing
 from streaming.audits.block_judgements import (
     BlockJudgement,
     Certification,
     Claimant,
-    Counts,
+    MessageCounts,
     World,
     case_of,
     is_plain,
@@ -31,20 +31,30 @@ from streaming.audits.cases import (
 from streaming.audits.interest import EndpointKey
 from streaming.audits.issuance import issue, withdraw_faults
 from streaming.audits.tickets import Ticket
-from streaming.audits.verdicts import Verdict, is_proof, is_too_much, owed
+from streaming.audits.verdicts import DigestVerdict, is_proof, is_too_much, owed
 
 
 def look_into(
-    certification: Certification, judgement: BlockJudgement, claimant: Claimant, verdict: Verdict
+    certification: Certification,
+    judgement: BlockJudgement,
+    claimant: Claimant,
+    verdict: DigestVerdict,
 ) -> None:
-    """Queue a case to be read message by message, or wait until every hop has passed."""
+    """Queue a case to be read message by message, or wait until every hop has passed.
+
+    Args:
+        certification: All that is known of blocks, and of the mesh.
+        judgement: Of one block of a source, at one time.
+        claimant: The endpoint whose messages do not agree, and what came there.
+        verdict: In which way they do not.
+    """
     block, endpoint = judgement.block, claimant.endpoint
     stamp = (block.stamp, certification.world.version)
     if stamp in (block.cleared.get(endpoint), block.settled.get(endpoint)):
         return
     if endpoint in block.standing and _stands(certification, judgement, claimant):
         return
-    if judgement.is_glance and verdict is Verdict.UNSURE:
+    if judgement.is_glance and verdict is DigestVerdict.UNSURE:
         return  # only the messages tell, and these are not read for every batch
     judgement.late[endpoint] = None
     if block.unequal.get(endpoint, -1) < 0:
@@ -53,12 +63,15 @@ def look_into(
     is_passed = ticket.is_done and (judgement.may_read or not judgement.is_glance)
     if is_passed:
         judgement.passed[endpoint] = ticket
-    is_telling = verdict in (Verdict.UNSURE, Verdict.CORRUPT)
+    is_telling = verdict in (DigestVerdict.UNSURE, DigestVerdict.CORRUPT)
     if is_passed or (is_telling and block.looked.get(endpoint) != stamp):
-        is_unequal = verdict is Verdict.UNEQUAL or is_too_much(
+        is_unequal = verdict is DigestVerdict.UNEQUAL or is_too_much(
             judgement.offer, claimant.delivered, claimant.claims
         )
         case = case_of(certification, judgement, claimant, is_unequal=is_unequal)
+        if _is_read(case, block, claimant):
+            settle(certification, case, CaseOutcome(0, 0))  # nothing is left to be read
+            return
         if case.first > case.delivered_last:  # it differs by what has come ahead of its ingress
             judgement.passed.pop(endpoint, None)
             block.unequal[endpoint] = block.last
@@ -70,6 +83,14 @@ def look_into(
             last = block.last
             rest = replace(case, first=case.last + 1, last=last, delivered_last=last)
             certification.cases.append(replace(rest, before=None, is_rest=True))
+
+
+def _is_read(case: Case, block: Block, claimant: Claimant) -> bool:
+    """Return whether all that came to an endpoint was read before, and found equal."""
+    before = case.before
+    if before is None or case.first <= case.delivered_last:
+        return False
+    return before.last >= block.last and before.delivered == claimant.delivered.count
 
 
 def _stands(certification: Certification, judgement: BlockJudgement, claimant: Claimant) -> bool:
@@ -86,14 +107,21 @@ def _stands(certification: Certification, judgement: BlockJudgement, claimant: C
     block.unequal.pop(endpoint, None)
     if not judgement.is_glance:
         sure = is_proof(offer, delivered, claims)
-        counts = Counts(known.expected + news.count, delivered.count)
+        counts = MessageCounts(known.expected + news.count, delivered.count)
         told = (certification, judgement, endpoint, members, block.last, counts)
         issue(*told, is_equal=False, is_sure=sure)
     return True
 
 
 def settle(certification: Certification, case: Case, outcome: CaseOutcome) -> None:
-    """Take what reading a case gave."""
+    """Take what reading a case gave.
+
+    Args:
+        certification: All that is known of blocks, and of the mesh; certificates and findings that
+            follow are added to it.
+        case: What was read again, message by message.
+        outcome: What its messages have shown.
+    """
     judgement, world = certification.judgement_of(case), certification.world
     if case.is_own:
         _settle_own(certification, judgement, case, outcome)
@@ -107,10 +135,10 @@ def settle(certification: Certification, case: Case, outcome: CaseOutcome) -> No
     block, endpoint, members = judgement.block, case.endpoint, tuple(case.records)
     before = Proven(-1, 0, 0, ()) if case.before is None else case.before
     expected = before.expected + outcome.expected
-    counts = Counts(expected, before.delivered + outcome.delivered)
+    counts = MessageCounts(expected, before.delivered + outcome.delivered)
     there = block.delivered(members).count
     if outcome.is_cut and counts.delivered < there:
-        _settle_cut(certification, judgement, case, outcome, Counts(expected, there))
+        _settle_cut(certification, judgement, case, outcome, MessageCounts(expected, there))
         return
     if outcome.missing and case.is_passed:
         world.interest.lacked(endpoint, case.place, case.last)
@@ -145,7 +173,7 @@ def _settle_cut(
     judgement: BlockJudgement,
     case: Case,
     outcome: CaseOutcome,
-    counts: Counts,
+    counts: MessageCounts,
 ) -> None:
     """Take what reading gave of an endpoint that does not have all any more that it got.
 
@@ -169,7 +197,7 @@ def _settle_rest(
     if not outcome.is_equal or endpoint not in judgement.told:
         return
     expected, delivered = judgement.told[endpoint]
-    counts = Counts(expected + outcome.expected, delivered + outcome.delivered)
+    counts = MessageCounts(expected + outcome.expected, delivered + outcome.delivered)
     if _stand(judgement, case, counts):
         told = (certification, judgement, endpoint, tuple(case.records), case.last, counts)
         issue(*told, is_equal=False, is_sure=case.is_sure)
@@ -197,7 +225,7 @@ def _clear(certification: Certification, judgement: BlockJudgement, endpoint: En
     judgement.block.cleared[endpoint] = (judgement.block.stamp, certification.world.version)
 
 
-def _stand(judgement: BlockJudgement, case: Case, counts: Counts) -> bool:
+def _stand(judgement: BlockJudgement, case: Case, counts: MessageCounts) -> bool:
     """Keep an endpoint's reported faults if all its deliveries were read; return whether so."""
     endpoint, block = case.endpoint, judgement.block
     must, there = judgement.owed.get(endpoint), block.delivered(tuple(case.records))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streaming.audits.accounts import Accounts
+from streaming.audits.accounts import OutboxAccounts
 from streaming.audits.chains import Chains
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.splits import PairKey, Splits
@@ -18,7 +18,7 @@ from streaming.tables.topics import place_of
 
 
 def silent(
-    splits: Splits, progress: HopProgress, chains: Chains, accounts: Accounts, now_s: float
+    splits: Splits, progress: HopProgress, chains: Chains, accounts: OutboxAccounts, now_s: float
 ) -> Mapping[str, Standstill]:
     """Return how the links stand on which frames wait, by direction: `tk1->ny1`.
 

@@ -15,7 +15,7 @@ from mesh.model.frames import MessageClass
 from streaming.audits.claims import Claim, Span, unproven
 from streaming.audits.cuts import CutKey
 from streaming.audits.eras import OF_THE_FILE, Stretch
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.queues import EVERYWHERE, SHARED
 from streaming.audits.subscriptions import EVERYTHING, JudgedSubscription
@@ -28,7 +28,7 @@ _GUARANTEED = f".{MessageClass.GUARANTEED.letter}"
 
 
 def claims_on(
-    interest: Interest,
+    interest: SubscriptionHistory,
     endpoint: EndpointKey,
     uuid: str | None,
     place: TopicPartition,
@@ -37,6 +37,7 @@ def claims_on(
     is_local: bool,
     carriers: Carriers,
     stretches: Sequence[Stretch] = (Stretch(),),
+    of_neighbours: Sequence[Stretch] = (Stretch(),),
     origin: str = "",
     is_read: Callable[[TopicPartition], bool] = lambda _: True,
     below: float = 0,
@@ -52,7 +53,8 @@ def claims_on(
         is_local: Whether the ingress belongs to the endpoint's own node.
         carriers: How messages came to the endpoint's node.
         stretches: Where in the ingress messages can come to the endpoint at all.
-        origin: Whose ingress it is: a queue with a home is for its neighbours alone.
+        of_neighbours: Where they can come to a queue with a home, which is for neighbours alone.
+        origin: Whose ingress it is.
         is_read: Whether a source partition is still read: of others no cut comes any more.
         below: What came of offsets below this one may have been deleted unread.
     """
@@ -61,15 +63,17 @@ def claims_on(
         ways = (place,) if is_local else tuple(carriers(endpoint.node, source))
         spans = Spans(interest, uuid, place, source, ways, origin, endpoint.node)
     claims: list[Claim] = []
-    for subscription in interest.subscriptions.get(endpoint, ()):
-        for stretch in stretches:
+    asked = interest.subscriptions.get(endpoint, ())
+    is_channel = any(one.is_channel for one in asked)
+    for subscription in asked:
+        is_sure = subscription.policy and not subscription.is_unsure
+        is_at_home = is_sure and subscription.policy == "home"
+        for stretch in of_neighbours if is_at_home else stretches:
             between = stretch.between
             if between.is_direct_only and place.topic.endswith(_GUARANTEED):
                 continue  # it does not come: should it, nobody claims it. DMR-11
-            step = (origin, endpoint.node)
-            is_sure = subscription.policy and not subscription.is_unsure
             if is_sure and not interest.queues.may_come(
-                subscription.policy, endpoint.name, step, between, is_local=is_local
+                subscription.policy, endpoint.name, endpoint.node, between, is_local=is_local
             ):
                 continue
             span, undecided, until, unknown = None, None, None, 0.0
@@ -84,6 +88,8 @@ def claims_on(
                 if subscription.removed is not None:
                     until = spans.until(subscription)
                     undecided = spans.undecided(subscription, stretch, span, is_read)
+            elif spans is not None and subscription.is_gone and is_channel:
+                until = spans.until(subscription, is_channel=True)
             others = (*between.joins, *between.kept)
             claim = Claim(
                 subscription.filter,
@@ -105,7 +111,7 @@ def claims_on(
 
 
 def is_settled(
-    interest: Interest, endpoint: EndpointKey, claims: Sequence[Claim], first: int
+    interest: SubscriptionHistory, endpoint: EndpointKey, claims: Sequence[Claim], first: int
 ) -> bool:
     """Return whether a shared queue was one all along from a source offset on."""
     is_shared = endpoint.node == EVERYWHERE
@@ -129,7 +135,7 @@ class Spans:
         reader: The node.
     """
 
-    interest: Interest
+    interest: SubscriptionHistory
     uuid: str
     place: TopicPartition
     source: SourceKey
@@ -189,14 +195,18 @@ class Spans:
     ) -> float:
         return self.interest.lanes.unknown_below(CutKey(way, self.uuid), node, version, era)
 
-    def until(self, subscription: JudgedSubscription) -> int | None:
+    def until(self, subscription: JudgedSubscription, *, is_channel: bool = False) -> int | None:
         """Return the last offset that may still come to a subscription that has ended.
 
         That is what came before its own lanes knew of the end, and what its origin's lane routed
         before it did. None where not all of that is known, or what was moved may come at any time.
+
+        Args:
+            subscription: The subscription.
+            is_channel: Whether its endpoint is a channel, to which nothing is moved.
         """
-        removed = subscription.removed
-        if removed is None or subscription.may_move or not self.ways:
+        removed, may_move = subscription.removed, subscription.may_move and not is_channel
+        if removed is None or may_move or not self.ways:
             return None
         forgotten = self._position(removed)
         ends = self._ends(self.ways, removed)

@@ -70,13 +70,16 @@ def forged_finding(prefix: str, key: StrangerKey, rows: Sequence[DeliveryRow]) -
 def unexamined_finding(prefix: str, row: DeliveryRow | FrameRow) -> Finding:
     """Return that there was no room for records whose source nobody has named: it may be forged."""
     topic = place_of(prefix, row.place.topic)
-    text = "has messages of sources that nobody had named while too many others waited for that"
-    result = "they are not examined"
+    way = ">".join(row.path) or "nowhere"
+    text = (
+        f"has messages of sources that nobody had named, as of {TopicPartition(*row.source)} by"
+        f" {way}, while too many others waited for that: they are not examined"
+    )
     if isinstance(row, DeliveryRow):
-        result += ", and whether the endpoint had got what it had to by then is not proven"
+        text += "; of sources that are named later it is not proven what had come by then"
     told = row_finding(FindingKind.UNPROVEN, "", row, prefix, "", anchor="unexamined")
     where = topic.link or topic.endpoint
-    return replace(told, text=f"{where} {text}: {result}", ids=(), first=None, last=None)
+    return replace(told, text=f"{where} {text}", ids=(), first=None, last=None)
 
 
 def late_finding(prefix: str, place: TopicPartition, row: DeliveryRow) -> Finding:
@@ -113,6 +116,20 @@ def forgotten_findings(
         )
 
 
+def unfollowed_finding(prefix: str, place: TopicPartition) -> Finding:
+    """Return that an endpoint got messages of more sources than are followed in order."""
+    topic = place_of(prefix, place.topic)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{topic.endpoint} got messages of too many sources, or by too many ways: those silent"
+        " for longest are no longer followed, and if they go on, neither disorder nor copies of"
+        " direct messages from before are found",
+        endpoint=topic.endpoint,
+        anchor="order",
+        node=topic.node,
+    )
+
+
 @dataclass(slots=True)
 class StrangeFrames:
     """What frames say of where their messages were published.
@@ -128,9 +145,10 @@ class StrangeFrames:
     def absorb(self, rows: Sequence[FrameRow], names: Names, now_s: float) -> Iterator[Finding]:
         """Take the frames of a batch; yield those whose origin is another than they say.
 
-        Frames of unnamed sources that there is no room for are reported as well.
+        Frames of unnamed sources that there is no room for are reported as well; what has been
+        named by now takes none.
         """
-        for row in rows:
+        for row in (*self._take_named(names), *rows):
             place = names.place(row.source)
             if place is None:
                 key = StrangerKey(row.place.topic, row.source)
@@ -138,6 +156,10 @@ class StrangeFrames:
                     yield unexamined_finding(self.prefix, row)
             elif (finding := self._fault(place, row)) is not None:
                 yield finding
+
+    def _take_named(self, names: Names) -> Sequence[FrameRow]:
+        named = [one for one in self.unnamed if names.place(one.source) is not None]
+        return [self.unnamed.pop(key)[1] for key in named]
 
     def _fault(self, place: TopicPartition, row: FrameRow) -> Finding | None:
         outbox, origin = place_of(self.prefix, row.place.topic), place_of(self.prefix, place.topic)
@@ -160,9 +182,7 @@ class StrangeFrames:
             names: Of topics.
             now_s: All that was written before this moment has been read.
         """
-        for key in [one for one in self.unnamed if names.place(one.source) is not None]:
-            _, row = self.unnamed.pop(key)
-            yield from self.absorb([row], names, now_s)
+        yield from self.absorb([], names, now_s)
         for key, row in self.unnamed.take_due(UNNAMED_S, now_s):
             source = str(TopicPartition(*key.source))
             text = f"carries messages of a topic that no Kafka cluster has: id {source}"

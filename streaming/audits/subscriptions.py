@@ -79,10 +79,20 @@ class JudgedSubscription:
         return same == before and is_alike and self.standing == before.standing
 
     @property
+    def is_gone(self) -> bool:
+        """Whether only its end was there to be read."""
+        return self.removed == self.added
+
+    @property
     def is_shared_out(self) -> bool:
         """Whether a queue's policy in the topology decides what it gets."""
-        is_gone = self.removed == self.added
-        return self.asked.kind is EndpointKind.QUEUE and not (self.is_refused or is_gone)
+        return self.asked.kind is EndpointKind.QUEUE and not (self.is_refused or self.is_gone)
+
+    @property
+    def is_channel(self) -> bool:
+        """Whether its endpoint is a channel, by its word in force."""
+        is_open = self.removed is None and not self.is_refused
+        return is_open and self.asked.kind is EndpointKind.CHANNEL
 
     @property
     def may_move(self) -> bool:
@@ -90,9 +100,8 @@ class JudgedSubscription:
 
         Of what the mesh refuses, and of what was deleted before it was read, nobody can tell.
         """
-        is_gone = self.removed == self.added
         is_refused = not self.policy and self.asked.kind is EndpointKind.QUEUE
-        return self.policy in SHARED or self.is_unsure or is_gone or is_refused
+        return self.policy in SHARED or self.is_unsure or self.is_gone or is_refused
 
 
 def judged_subscription(

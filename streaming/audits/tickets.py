@@ -36,7 +36,7 @@ class PositionKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Step:
+class AwaitedHop:
     """One hop that must pass.
 
     Attributes:
@@ -80,8 +80,8 @@ class Ticket:
 
     node: str
     bound: int
-    steps: list[Step] = field(default_factory=list)
-    ahead: list[Step] = field(default_factory=list)
+    steps: list[AwaitedHop] = field(default_factory=list)
+    ahead: list[AwaitedHop] = field(default_factory=list)
     is_done: bool = False
     alone: str = ""
     left_out: dict[str, None] = field(default_factory=dict)
@@ -124,6 +124,7 @@ class Sight:
         ends: Where they end now.
         leads: Whether from a node, by way of others than those before, a third can be reached.
         is_left: Whether the link of an outbox partition was removed.
+        forgotten: Outbox partition -> offset up to which it may hold frames of any source.
     """
 
     heads: Mapping[ChainKey, ChainHead]
@@ -132,6 +133,7 @@ class Sight:
     ends: Ends
     leads: Leads
     is_left: IsLeft = lambda *_: False
+    forgotten: Mapping[TopicPartition, int] = field(default_factory=dict)
     _left: dict[tuple[TopicPartition, str], bool] = field(default_factory=dict)
     _unread: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     _shortened: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)

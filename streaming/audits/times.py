@@ -26,7 +26,7 @@ class RoutedAt(NamedTuple):
 
 
 @dataclass(slots=True)
-class Times:
+class RoutedTimes:
     """Of one ingress partition, as far as blocks of it are open.
 
     Attributes:

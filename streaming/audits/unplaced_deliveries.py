@@ -24,7 +24,8 @@ from streaming.tables.topics import INGRESS, place_of
 
 PARKED_MAX = 10_000
 """Rows of deliveries that are kept at most until their source is named. What an endpoint got
-besides these is not proven: it counts as if it had been deleted unread."""
+besides these is not proven of sources that are named later: it counts as if it had been deleted
+unread."""
 
 RETAIN_S = 10.0
 """How long a certified block is kept for late cuts and late deliveries, and these for who may ask

@@ -14,7 +14,7 @@ from streaming.audits.ways import Between
 from streaming.tables.digest import NOTHING, Digest
 
 
-class Verdict(Enum):
+class DigestVerdict(Enum):
     """The result of comparing digests, without reading messages."""
 
     NOTHING = "nothing to certify"
@@ -24,7 +24,7 @@ class Verdict(Enum):
     UNSURE = "some may come and some must: only the messages tell"
 
 
-def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> Verdict:
+def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> DigestVerdict:
     """Return what the digests tell.
 
     Args:
@@ -32,7 +32,7 @@ def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> Verdict
         delivered: What came to an endpoint, or to all members of a queue together.
         claims: What they ask for.
     """
-    equal = Verdict.EQUAL if delivered.count else Verdict.NOTHING
+    equal = DigestVerdict.EQUAL if delivered.count else DigestVerdict.NOTHING
     if (whole := offer.whole(claims)) is not None and whole == delivered:
         return equal
     sums: dict[Level, Digest] = {}
@@ -47,9 +47,9 @@ def compare(offer: Offer, delivered: Digest, claims: Sequence[Claim]) -> Verdict
         if delivered == everything or (delivered == must and not is_split):
             return equal
         if delivered.has_ids_of(everything) or (delivered.has_ids_of(must) and not is_split):
-            return Verdict.CORRUPT
+            return DigestVerdict.CORRUPT
     is_sure = not (Level.MAY in sums or is_split or is_cut_off or offer.is_vague(claims))
-    return Verdict.UNEQUAL if is_sure else Verdict.UNSURE
+    return DigestVerdict.UNEQUAL if is_sure else DigestVerdict.UNSURE
 
 
 def owed(offer: Offer, claims: Sequence[Claim]) -> Digest | None:

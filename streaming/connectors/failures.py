@@ -40,6 +40,17 @@ def unavailable(what: str, error: Exception) -> TransportUnavailableError:
     return TransportUnavailableError(f"{what}: {innermost(error)[:REASON_MAX]}")
 
 
+def is_silent(error: TransportUnavailableError) -> bool:
+    """Return whether Kafka has not answered in time; else it has refused."""
+    told = str(error.__cause__ or error)
+    return any(name in told for name in ("TimeoutException", "DisconnectException"))
+
+
+def is_known_topic(error: Exception) -> bool:
+    """Return whether a topic that was to be created is there already."""
+    return "TopicExistsException" in str(error)
+
+
 def is_missing_topic(error: Exception) -> bool:
     """Return whether there is no such topic, or no such partition."""
     return "UnknownTopicOrPartition" in str(error)

@@ -6,7 +6,7 @@ missing. Nothing here waits for a Kafka cluster longer than a few seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,6 +111,19 @@ class Logs:
             properties.setProperty("enable.metrics.push", "false")
             self._client = self._java(f"{_ADMIN}.Admin").create(properties)
         return self._client
+
+    def ask(self) -> Callable[[], None]:
+        """Ask whether Kafka answers at all; return what waits for that.
+
+        Raises:
+            TransportUnavailableError: No client can be made; or when waiting, there is no answer,
+                or a refusal.
+        """
+        try:
+            brokers = self._admin().describeCluster().nodes()
+        except Exception as error:
+            raise unavailable(_SILENT, error) from error
+        return lambda: _answer(brokers)
 
     def beginnings(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first existing offset, of those partitions that exist.
@@ -260,7 +273,7 @@ class Logs:
 
 
 def _answer(future: Any) -> Any:
-    """Return an answer about one topic, or None if the topic is gone."""
+    """Return an answer, or None if it is about a topic that is gone."""
     try:
         return future.get()
     except Exception as error:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from mesh.errors import TransportFencedError
-from streaming.connectors.failures import is_fenced, unavailable
+from streaming.connectors.failures import is_fenced, is_known_topic, unavailable
 from streaming.connectors.java import compiled, java_array, java_class
 
 _CLIENTS = "org.apache.kafka.clients"
@@ -41,10 +41,13 @@ for (int at = 0; at + 2 < parts.length; at += 3) {{
 }}
 """
 
+CREATED_MS = "5000"
+"""How long a broker may take to say which topics there are, and to create some, in milliseconds."""
+
 _TOPIC_SETTINGS = {"segment.ms": "600000"}
 
 
-class Output(NamedTuple):
+class SinkRecord(NamedTuple):
     """One record to write; a record without a value withdraws the former one of its key."""
 
     topic: str
@@ -85,7 +88,8 @@ class AuditTopics:
         Raises:
             TransportUnavailableError: Kafka does not answer or refuses.
         """
-        admin = self._java(f"{_CLIENTS}.admin.Admin").create(self._properties())
+        patience = {"default_api_timeout_ms": CREATED_MS, "request_timeout_ms": CREATED_MS}
+        admin = self._java(f"{_CLIENTS}.admin.Admin").create(self._properties(**patience))
         try:
             known = admin.listTopics().names().get()
             missing = self._java("java.util.ArrayList")()
@@ -95,9 +99,10 @@ class AuditTopics:
             if not missing.isEmpty():
                 admin.createTopics(missing).all().get()
         except Exception as error:
-            raise unavailable("the auditor could not make its topics", error) from error
+            if not is_known_topic(error):  # else it was made by a request that was given up
+                raise unavailable("the auditor could not make its topics", error) from error
         finally:
-            admin.close()
+            admin.close(self._java("java.time.Duration").ofMillis(0))
 
     def _new_topic(self, topic: str, wanted: Mapping[str, str]) -> Any:
         optional = self._java("java.util.Optional")
@@ -111,7 +116,7 @@ class AuditTopics:
             settings.put(name, value)
         return new.configs(settings)
 
-    def write(self, outputs: Sequence[Output]) -> None:
+    def write(self, outputs: Sequence[SinkRecord]) -> None:
         """Write records in one transaction: readers see all of them or none.
 
         Raises:
@@ -140,12 +145,12 @@ class AuditTopics:
                 raise TransportFencedError(_TAKEN_OVER) from error
             raise unavailable("the auditor could not write what it found", error) from error
 
-    def _send_each(self, outputs: Sequence[Output]) -> None:
+    def _send_each(self, outputs: Sequence[SinkRecord]) -> None:
         record = self._java(f"{_CLIENTS}.producer.ProducerRecord")
         for output in outputs:
             self._producer.send(record(output.topic, output.key, output.value))
 
-    def _send_together(self, outputs: Sequence[Output]) -> None:
+    def _send_together(self, outputs: Sequence[SinkRecord]) -> None:
         """Hand records over as one text.
 
         Individually each takes four calls, including those that release the record and the answer:

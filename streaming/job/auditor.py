@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from secrets import token_hex
 
@@ -20,32 +20,32 @@ from pyspark.sql import DataFrame
 from mesh.errors import ConfigError, Problem
 from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
-from streaming.audits.block_judgements import claimed_of
 from streaming.audits.eras import OF_THE_FILE
 from streaming.audits.interest import EndpointKey
-from streaming.audits.needless_copies import asked_patterns
+from streaming.audits.needed_filters import NeededFilters
+from streaming.audits.needless_copies import asked_patterns, unmatched
 from streaming.audits.queues import QueueRules
 from streaming.audits.unwanted_deliveries import wanted_patterns
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.connectors.source import Ranges
-from streaming.job.batches import Known, rows_of
+from streaming.job.batches import BatchContext, rows_of
 from streaming.job.bundler import Bundler
 from streaming.job.deletions import Deletions
 from streaming.job.doubts import Doubts
-from streaming.job.early_subscriptions import EarlySubscriptions
-from streaming.job.extent import Extent
+from streaming.job.early_subscriptions import EarlySubscriptions, asked_by
+from streaming.job.extent import LogExtent
 from streaming.job.holes import begun_late
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.judge import Judge
-from streaming.job.publisher import Publisher, wall_ms
+from streaming.job.publisher import AuditPublisher, wall_ms
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.spoiled_batches import sift
 from streaming.job.state import State
 from streaming.job.unproven_findings import spoiled, unpromised
 from streaming.tables.aggregates import DATA_KINDS
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.tables.rows import MicroBatch, TopicPartition
 from streaming.tables.topics import (
     GUARANTEED,
     INGRESS,
@@ -103,16 +103,16 @@ class Auditor:
 
     topology: Topology
     rereader: Rereader
-    sources: Sources
+    sources: AuditedKafkaClusters
     snapshots: Snapshots
-    write: Callable[[Sequence[Output]], None]
+    write: Callable[[Sequence[SinkRecord]], None]
     positions: Callable[[str, int], Mapping[TopicPartition, int]]
     tasks: int
     offsets_max: int
     clock: Callable[[], float] = time.monotonic
-    more: Callable[[], Sequence[Output]] = tuple
+    more: Callable[[], Sequence[SinkRecord]] = tuple
     former: Mapping[str, str] = field(default_factory=dict)
-    extent: Extent = field(default_factory=Extent)
+    extent: LogExtent = field(default_factory=LogExtent)
     state: State = field(init=False)
     batch_at_s: float = field(init=False)
     lagging: dict[str, None] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Auditor:
     taken_s: dict[str, float] = field(default_factory=dict)
     looked_s: float = -UNTAKEN_EVERY_S
     run: str = field(default_factory=lambda: token_hex(4))
-    publisher: Publisher = field(init=False)
+    publisher: AuditPublisher = field(init=False)
     deletions: Deletions = field(init=False)
     early: EarlySubscriptions = field(init=False)
 
@@ -135,7 +135,7 @@ class Auditor:
         self.bundler = Bundler(self.rereader, self.sources, self.topology.prefix)
         names = TopicNames(self.topology.prefix)
         told = (names, self.snapshots, self.sources, self.write, self.clock)
-        self.publisher = Publisher(*told)
+        self.publisher = AuditPublisher(*told)
         self.deletions = Deletions(self.sources, self.clock)
         self.restore()
         self.batch_at_s = self.clock()
@@ -184,7 +184,9 @@ class Auditor:
             raise ConfigError([Problem(code="CHECKPOINT", message=message, where=where)])
         return batch > known
 
-    def rows(self, records: DataFrame, ends: Mapping[TopicPartition, int] | None = None) -> Batch:
+    def rows(
+        self, records: DataFrame, ends: Mapping[TopicPartition, int] | None = None
+    ) -> MicroBatch:
         """Return the small rows of a micro-batch; this alone touches nothing of the state.
 
         Args:
@@ -194,7 +196,7 @@ class Auditor:
         kinds = DATA_KINDS if ends is None else self._kinds(ends)
         is_small = ends is not None and self._news(ends) <= ONE_TASK_MAX
         bundles = self.bundler.of(self._read_on(ends or {}), is_small=is_small)
-        known = Known(self.topology, self.wanted, self.asked, bundles)
+        known = BatchContext(self.topology, self.wanted, self.asked, bundles)
         rows = rows_of(records, known, kinds, None if is_small else self.tasks)
         return self.extent.only(rows, self.state.names)
 
@@ -215,13 +217,13 @@ class Auditor:
         read = self.state.read
         return [place.topic for place, end in ends.items() if end != read.get(place, 0)]
 
-    def absorb(self, rows: Batch, kafka: str, batch: int) -> None:
+    def absorb(self, rows: MicroBatch, kafka: str, batch: int) -> None:
         """Take the small rows of a micro-batch, and judge."""
         self.know(rows, kafka, batch)
         self.judge()
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
-    def know(self, rows: Batch, kafka: str, batch: int) -> None:
+    def know(self, rows: MicroBatch, kafka: str, batch: int) -> None:
         """Add the small rows of a micro-batch to the state; `judge` judges them."""
         self._take_configs(rows, self.sources.read.get(kafka, -inf))
         before, planned = self._begin(kafka, batch)
@@ -233,14 +235,24 @@ class Auditor:
         late = begun_late(self.topology.prefix, rows, ranges)
         self._ask_brokers(kafka, before, planned, late)
         self.deletions.look_for_compaction(self.state, kafka, rows, ranges)
+        if kafka in self.lagging and not self.extent.is_past:
+            # What has come by subscriptions that are read later takes no room among doubts.
+            self._take_rows(MicroBatch(small=rows.small), kafka)
+            self._take_early(kafka)
+            rows = replace(rows, small=())
+        else:
+            self.state.unwanted.catch_up(self.sources.nodes_of(kafka))
         self._take_rows(rows, kafka)
-        self._take_early(kafka)
         self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
 
     def absorb_the_sound(self, kafka: str, batch: int) -> None:
         """Take of a micro-batch that fails again and again what can be taken, and tell the rest.
 
         Its records are read again, ever fewer at a time, and each part is judged before it counts.
+
+        Args:
+            kafka: The Kafka cluster that it is of.
+            batch: Its number, as Spark counts.
         """
         self._settle()  # else it is not this batch that spoils it
         self._judge()
@@ -286,7 +298,7 @@ class Auditor:
             self.sources.read[kafka] = self.taken_s[kafka]
         return told
 
-    def _take_configs(self, rows: Batch, read_s: float) -> None:
+    def _take_configs(self, rows: MicroBatch, read_s: float) -> None:
         now_s = self._tell_time()
         take_configs(self.state, rows.small, now_s, read_s)
         self._follow_topology()
@@ -297,7 +309,7 @@ class Auditor:
         register.now_ms, register.now_s = wall_ms(), now_s
         return now_s
 
-    def _take_rows(self, rows: Batch, kafka: str) -> None:
+    def _take_rows(self, rows: MicroBatch, kafka: str) -> None:
         mine = rows.only(lambda topic: self.sources.is_at_home(kafka, topic))
         state = self.state
         take_batch(state, mine, self.clock())
@@ -308,14 +320,16 @@ class Auditor:
         self._know_subscriptions()
 
     def _take_early(self, kafka: str) -> None:
-        """Read subscriptions ahead of their turn while a Kafka cluster lags."""
-        state = self.state
-        if kafka not in self.lagging or self.extent.is_past:
-            return
-        if ranges := self.early.ranges(kafka, state.read, state.ids):
+        """Read subscriptions ahead of their turn, for a Kafka cluster that lags."""
+        state, early, prefix = self.state, self.early, self.topology.prefix
+        if ranges := early.ranges(kafka, state.read, state.ids):
             rows = self.rows(self.rereader.records(kafka, ranges)).small
-            take_batch(state, Batch(small=self.early.firsts(rows, state.interest)), self.clock())
+            state.unwanted.hear(asked_by(prefix, rows))
+            take_batch(state, MicroBatch(small=early.firsts(rows, state.interest)), self.clock())
             self._know_subscriptions()
+        if ranges := early.unseen(kafka, state.read, state.ids):
+            rows = self.rows(self.rereader.records(kafka, ranges)).small
+            state.unwanted.hear(asked_by(prefix, rows))
 
     def _leave_out(self, place: TopicPartition, last: int) -> None:
         """Judge nothing that rests on records up to an offset that nobody has read."""
@@ -338,6 +352,9 @@ class Auditor:
             # Another aggregation of each batch: for who wants to know.
             looks = self.topology.audit_copies
             self.asked = asked_patterns(prefix, state.interest, state.eras) if looks else {}
+            if (finding := unmatched(self.asked)) is not None:
+                self.asked = {}
+                state.register.add(finding)
 
     def _go_on(self, kafka: str, batch: int) -> tuple[Positions, Positions]:
         """Note how far a batch has read; return how far had been read before, and is now."""
@@ -387,8 +404,9 @@ class Auditor:
         state = self.state
         seen = (state.interest.version, state.names.version)
         if self.doubted != seen:
-            for endpoint in state.interest.doubt(state.names.uuids, self._rules_between):
-                state.register.add(unpromised(endpoint))
+            lost = state.interest.doubt(state.names.uuids, self._rules_between)
+            for endpoint, is_other in lost.items():
+                state.register.add(unpromised(endpoint, is_other=is_other))
             self.doubted = (state.interest.version, state.names.version)
 
     def _rules_between(
@@ -430,7 +448,7 @@ class Auditor:
         again = self.deletions.ask(self.state, *told, is_lagging=is_lagging)
         if again:
             rows = self.rows(self.rereader.records(kafka, again))
-            take_batch(self.state, Batch(small=rows.small), self.clock())
+            take_batch(self.state, MicroBatch(small=rows.small), self.clock())
 
     def _settle(self) -> None:
         """Read again what batches made doubtful; what was found is not published yet."""
@@ -477,10 +495,17 @@ class Auditor:
         world, names = state.world(lambda _: None), TopicNames(self.topology.prefix)
         nodes = {uuid: node for node, uuid in state.names.uuids.items()}
 
+        unread = {*self.lagging, *sources.unread}
+
+        def is_unread(place: TopicPartition) -> bool:
+            return sources.home_of(place.topic) in unread
+
+        needed = NeededFilters(state.certifier.blocks, world, is_unread)
+
         def claimed(endpoint: EndpointKey, filters: Collection[str]) -> Collection[str]:
-            if sources.homes.get(endpoint.node) in (*self.lagging, *sources.unread):
+            if sources.homes.get(endpoint.node) in unread:
                 return filters
-            return claimed_of(state.certifier.blocks, world, endpoint, filters)
+            return needed.of(endpoint, filters)
 
         def read_of(uuid: str) -> int:
             topic = names.clients(nodes[uuid]) if uuid in nodes else ""

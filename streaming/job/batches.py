@@ -14,11 +14,11 @@ from streaming.tables.aggregates import batch_rows
 from streaming.tables.bundles import Bundles
 from streaming.tables.columns import parsed
 from streaming.tables.control_rows import control_rows
-from streaming.tables.rows import Batch, read_batch
+from streaming.tables.rows import MicroBatch, read_batch
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BatchContext:
     """What a batch is held against where it is read.
 
     Attributes:
@@ -34,7 +34,9 @@ class Known:
     bundles: Bundles | None = None
 
 
-def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int | None) -> Batch:
+def rows_of(
+    records: DataFrame, known: BatchContext, kinds: Collection[str], tasks: int | None
+) -> MicroBatch:
     """Return the small rows of a micro-batch.
 
     Args:
@@ -50,7 +52,9 @@ def rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int
         return _rows_of(records, known, kinds, 1)
 
 
-def _rows_of(records: DataFrame, known: Known, kinds: Collection[str], tasks: int) -> Batch:
+def _rows_of(
+    records: DataFrame, known: BatchContext, kinds: Collection[str], tasks: int
+) -> MicroBatch:
     prefix, records = known.topology.prefix, records.coalesce(tasks)
     if tasks == 1 and not kinds:
         return read_batch(row[0] for row in control_rows(records, prefix).collect())

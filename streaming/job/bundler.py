@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from mesh.errors import TransportUnavailableError
 from mesh.model.topology import Topology
-from streaming.audits.interest import Interest
+from streaming.audits.interest import SubscriptionHistory
 from streaming.job.rereads import Rereader
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.bundles import Bundles
 from streaming.tables.filters import Filters
 from streaming.tables.rows import TopicPartition
@@ -34,7 +34,7 @@ class Bundler:
     """
 
     rereader: Rereader
-    sources: Sources
+    sources: AuditedKafkaClusters
     prefix: str
     filters: Filters = field(default_factory=Filters)
     bundles: Bundles | None = None
@@ -42,7 +42,7 @@ class Bundler:
     heard: dict[str, None] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def adopt(self, interest: Interest) -> None:
+    def adopt(self, interest: SubscriptionHistory) -> None:
         """Have a state that was saved, or kept aside, know the same filters by the same numbers."""
         known = interest.filters
         if known.known > self.filters.known:
@@ -50,7 +50,7 @@ class Bundler:
         self.filters.know(known.numbers)
         interest.filters = self.filters
 
-    def forget(self, interest: Interest, topologies: Sequence[Topology]) -> None:
+    def forget(self, interest: SubscriptionHistory, topologies: Sequence[Topology]) -> None:
         """Forget the filters that neither subscriptions nor topologies name."""
         standing = [one for topology in topologies for one in _standing(topology)]
         self.filters.keep((*interest.named(), *standing))

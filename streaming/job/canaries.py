@@ -22,8 +22,8 @@ from mesh.transport.kafka import RealKafka
 from mesh.transport.port import KafkaCluster, Record, TopicPartition, Writer
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
-from streaming.audits.canaries import CANARY_ENDPOINT, Canaries, Way, filter_of, ways_of
-from streaming.connectors.sink import Output
+from streaming.audits.canaries import CANARY_ENDPOINT, Canaries, CanaryWay, filter_of, ways_of
+from streaming.connectors.sink import SinkRecord
 from streaming.job.outputs import canary_json
 
 LEASE_S = 60
@@ -117,7 +117,7 @@ class Side:
     def _take(self, record: Record) -> None:
         now_s = self.clock()
         subject = dict(record.headers() or ()).get(SUBJECT_HEADER) or b""
-        way = Way.of(subject.decode(errors="replace"))
+        way = CanaryWay.of(subject.decode(errors="replace"))
         try:
             told = json.loads(record.value() or b"")
             run, number = str(told["run"]), int(told["number"])
@@ -170,7 +170,7 @@ class Flock:
             threading.Thread(target=self._run, args=(side,), name=name, daemon=True).start()
         self._is_started |= bool(ways)
 
-    def outputs(self) -> Sequence[Output]:
+    def outputs(self) -> Sequence[SinkRecord]:
         """Return what is news of them, as records."""
         topology = self.topology
         if topology is None:
@@ -179,7 +179,7 @@ class Flock:
         with self.lock:
             changed = self.canaries.take_changed()
             return [
-                Output(topic, str(way), canary_json(way, what, tally, int(time.time() * 1000)))
+                SinkRecord(topic, str(way), canary_json(way, what, tally, int(time.time() * 1000)))
                 for way, what, tally in changed
             ]
 

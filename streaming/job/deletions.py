@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportUnavailableError
 from streaming.connectors.source import Ranges
 from streaming.job.holes import gaps
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
-from streaming.job.unproven_findings import compacted, deleted, recreated
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.job.unproven_findings import compacted, deleted, recreated, uncrossed
+from streaming.tables.rows import MicroBatch, TopicPartition
 from streaming.tables.topics import (
     CLIENTS,
+    DIRECT,
     ENDPOINT,
     GUARANTEED,
     INGRESS,
@@ -35,11 +36,13 @@ class Deletions:
         sources: The brokers.
         clock: The auditor's seconds, that only rise.
         asked_s: Kafka cluster -> when it was last asked about all its topics.
+        named: Kafka clusters of which it is known what their topics are called.
     """
 
-    sources: Sources
+    sources: AuditedKafkaClusters
     clock: Callable[[], float]
     asked_s: dict[str, float] = field(default_factory=dict)
+    named: dict[str, None] = field(default_factory=dict)
 
     def ask(
         self,
@@ -69,6 +72,7 @@ class Deletions:
         Returns:
             What Spark will not read and is to be read all the same.
         """
+        self._name_topics(state)
         asked_s = self.asked_s.get(kafka)
         is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
         if is_due:
@@ -90,6 +94,24 @@ class Deletions:
             if beginning > first:
                 self._lose(state, kafka, place, first, beginning - 1)
         return unread
+
+    def _name_topics(self, state: State) -> None:
+        """Learn the ids of the topics of all Kafka clusters before a batch of one is taken.
+
+        Batches are taken one after another, and what the first holds of sources elsewhere would
+        come from nowhere: of so much there is no room.
+        """
+        for kafka in filter(self.sources.is_needed, self.sources.answering):
+            if kafka in self.named or not self.sources.answers(kafka):
+                continue
+            try:
+                ids = self.sources.ids_at_home(kafka)
+            except TransportUnavailableError:
+                self.sources.note_silent(kafka)
+                continue  # its batch names them
+            self.named[kafka] = None
+            for topic, id_ in ids.items():
+                state.names.tell(topic, id_)
 
     def _look_for_recreated(
         self,
@@ -145,12 +167,16 @@ class Deletions:
         elif topic.kind == ENDPOINT:
             state.consumed.lose(place, first, last)
             state.interest.changes += 1
+        elif topic.kind == OUTBOX and topic.letter == DIRECT:
+            state.register.add(uncrossed(self.sources.prefix, place, first, last))
         elif topic.letter == GUARANTEED:
             state.register.add(deleted(self.sources.prefix, place, first, last))
             if topic.kind == INGRESS:
                 state.certifier.blocks.skip(place, last)
 
-    def look_for_compaction(self, state: State, kafka: str, rows: Batch, ranges: Ranges) -> None:
+    def look_for_compaction(
+        self, state: State, kafka: str, rows: MicroBatch, ranges: Ranges
+    ) -> None:
         """Judge nothing of an ingress from which compaction may have taken what nobody has read.
 
         A loss of it would not show: neither side has it. Where no topic is compacted, what is not
@@ -197,9 +223,8 @@ class Deletions:
                 return
         promised = {*state.interest.certified()}
         promised |= {one for members in state.interest.shared().values() for one in members}
-        for finding in state.consumed.bound(ends):
-            if finding.endpoint in map(str, promised):
-                state.register.add(finding)
+        for finding in state.consumed.bound(ends, promised):
+            state.register.add(finding)
         state.interest.changes += 1
 
 

@@ -8,11 +8,12 @@ from typing import TypeVar
 
 from mesh.errors import TransportUnavailableError
 from mesh.model.findings import FindingKind
-from streaming.audits.cases import endpoint_finding, fault
+from streaming.audits.cases import BlockFault, endpoint_finding, fault
 from streaming.audits.finding_register import Finding, message_id, message_range, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
+from streaming.audits.unwanted_deliveries import AbridgedDeliveries
 from streaming.job.reread_answers import Repeats
 from streaming.job.rereads import Rereader
 from streaming.job.state import State
@@ -48,6 +49,11 @@ class Doubts:
         state, can_read = self.state, self.rereader.sources.can_read
         deliveries = [one for one in state.delivery_doubts if can_read([one.key.endpoint])]
         frames = [one for one in state.frame_doubts if can_read(one.outboxes)]
+        abridged, state.unwanted.abridged = state.unwanted.abridged, []
+        is_there = {place: can_read([place]) for place in {one.row.place for one in abridged}}
+        readable = [one for one in abridged if is_there[one.row.place]]
+        unread = [one for one in abridged if not is_there[one.row.place]]
+        state.unwanted.abridged += [*unread, *self._settle(readable, self._abridged)]
         left = self._settle(deliveries, self._deliveries)
         doubts = state.delivery_doubts
         state.delivery_doubts = [one for one in doubts if one in left or one not in deliveries]
@@ -128,6 +134,14 @@ class Doubts:
             evidence=(place,),
         )
 
+    def _abridged(self, doubts: Sequence[AbridgedDeliveries]) -> Iterator[Finding]:
+        if not doubts:
+            return
+        begins = self.rereader.sources.beginnings({one.row.place: None for one in doubts})
+        for doubt, found in zip(doubts, self.rereader.strange(doubts), strict=True):
+            told = (doubt, found, begins.get(doubt.row.place, 0), self.state.interest)
+            yield from self.state.unwanted.reread(*told)
+
     def _begin_of(self, doubt: DeliverySuspicion) -> int:
         """Return from where on messages of the doubted blocks can be in the endpoint."""
         place = self.state.names.place(doubt.key.source)
@@ -178,8 +192,8 @@ class Doubts:
         )
 
 
-def _kinds(repeats: Repeats) -> Sequence[tuple[FindingKind, int, tuple[int, ...]]]:
-    kinds = (
+def _kinds(repeats: Repeats) -> Sequence[tuple[BlockFault, int, tuple[int, ...]]]:
+    kinds: Sequence[tuple[BlockFault, int, tuple[int, ...]]] = (
         (FindingKind.DUPLICATE, repeats.duplicate, repeats.duplicate_offsets),
         (FindingKind.DISORDER, repeats.disorder, repeats.disorder_offsets),
     )

@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 
 from mesh.errors import TransportUnavailableError
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
@@ -31,7 +31,7 @@ ASK_EVERY_S = 15.0
 
 
 @dataclass(slots=True)
-class Drain:
+class AuditorDrain:
     """What is waited for until the auditor ends.
 
     Attributes:
@@ -54,7 +54,7 @@ class Drain:
     since_s: float = 0.0
     looks: int = 0
 
-    def ask(self, sources: Sources, now_s: float) -> None:
+    def ask(self, sources: AuditedKafkaClusters, now_s: float) -> None:
         """Learn where logs end; an open transaction ends after the auditor began."""
         for kafka in filter(sources.is_needed, sources.brokers):
             is_due = now_s - self.asked_s.get(kafka, -inf) >= ASK_EVERY_S
@@ -67,7 +67,7 @@ class Drain:
             except TransportUnavailableError:
                 continue
 
-    def look(self, state: State, sources: Sources, now_s: float) -> bool:
+    def look(self, state: State, sources: AuditedKafkaClusters, now_s: float) -> bool:
         """Say after a judgement whether nothing is waited for any more.
 
         Args:
@@ -83,14 +83,14 @@ class Drain:
         is_still = self.looks >= STILL_LOOKS and now_s - self.since_s >= DRAIN_STILL_S
         return not left or is_still
 
-    def _left(self, state: State, sources: Sources, now_s: float) -> Iterator[str]:
+    def _left(self, state: State, sources: AuditedKafkaClusters, now_s: float) -> Iterator[str]:
         unread = list(self._unread(state, sources))
         if unread:
             yield from unread
             return
         if self.read_s is None:
             self.read_s = now_s
-            self.doubts = (*state.delivery_doubts, *state.frame_doubts)
+            self.doubts = tuple(_doubts(state))
         yield from self._uncertified(state)
         unplaced, read_s = state.certifier.blocks.unplaced, self.read_s
         for stranger_key, (since_s, _) in unplaced.parked.items():
@@ -99,11 +99,12 @@ class Drain:
         for late_key, late in unplaced.late.items():
             if late.since_s <= read_s:
                 yield f"{late_key.endpoint} got messages of {late_key.place} late"
+        left = _doubts(state)
         for doubt in self.doubts:
-            if doubt in state.delivery_doubts or doubt in state.frame_doubts:
+            if doubt in left:
                 yield "what looks wrong is not read again yet"
 
-    def _unread(self, state: State, sources: Sources) -> Iterator[str]:
+    def _unread(self, state: State, sources: AuditedKafkaClusters) -> Iterator[str]:
         for kafka in sources.counted:
             if kafka not in self.ends:
                 yield f"{kafka} does not say where its logs end"
@@ -129,5 +130,10 @@ class Drain:
                 yield f"{one.source} block {one.block} for {one.endpoint}: {one.reason}"
 
 
-def _counts(sources: Sources, kafka: str, topic: str) -> bool:
+def _doubts(state: State) -> Sequence[object]:
+    """Return what has to be read again."""
+    return [*state.delivery_doubts, *state.frame_doubts, *state.unwanted.abridged]
+
+
+def _counts(sources: AuditedKafkaClusters, kafka: str, topic: str) -> bool:
     return place_of(sources.prefix, topic).kind != CONFIG and sources.is_at_home(kafka, topic)

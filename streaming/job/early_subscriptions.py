@@ -6,12 +6,13 @@ endpoints that nobody had known: with two hundred of them that was half of its P
 
 What is taken early comes again when its turn has come. So that it says nothing new then, only
 channels are taken that ask for something for the first time, up to the first record that says
-anything else: an end, a change, a queue, which rests on the topology of its time.
+anything else: an end, a change, a queue, which rests on the topology of its time. What is asked for
+behind that is known as well, for direct messages, which anyone may get who ever asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -20,10 +21,10 @@ from mesh.model.control import EndpointKind, Subscription
 from mesh.model.names import name_fault
 from mesh.wire.control import decode_subscription
 from mesh.wire.keys import parse_subscription_key
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.matching import is_filter
 from streaming.connectors.source import Ranges
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.rows import SmallRow, TopicPartition
 from streaming.tables.topics import CLIENTS, place_of
 
@@ -39,11 +40,13 @@ class EarlySubscriptions:
         sources: The brokers.
         reached: Topic of clients and its id -> up to where it was read early.
         halted: Of these, the ones of which the next record is not taken before its turn.
+        seen: Of those, up to where they were looked through for what is asked for.
     """
 
-    sources: Sources
+    sources: AuditedKafkaClusters
     reached: dict[tuple[TopicPartition, str], int] = field(default_factory=dict)
     halted: dict[TopicPartition, None] = field(default_factory=dict)
+    seen: dict[tuple[TopicPartition, str], int] = field(default_factory=dict)
 
     def ranges(
         self, kafka: str, read: Mapping[TopicPartition, int], ids: Mapping[str, str]
@@ -62,6 +65,26 @@ class EarlySubscriptions:
                 self.halted.pop(place, None)
             if place not in self.halted:
                 begins[place] = max(read[place], reached)
+        return self._read_ahead(kafka, begins, ids, self.reached)
+
+    def unseen(
+        self, kafka: str, read: Mapping[TopicPartition, int], ids: Mapping[str, str]
+    ) -> Ranges:
+        """Return what is to be looked through behind records that wait for their turn; likewise."""
+        begins: dict[TopicPartition, int] = {}
+        for place in self._places(kafka, read):
+            key = place, ids.get(place.topic, "")
+            if place in self.halted:
+                begins[place] = max(read[place], self.reached.get(key, 0), self.seen.get(key, 0))
+        return self._read_ahead(kafka, begins, ids, self.seen)
+
+    def _read_ahead(
+        self,
+        kafka: str,
+        begins: Mapping[TopicPartition, int],
+        ids: Mapping[str, str],
+        reached: dict[tuple[TopicPartition, str], int],
+    ) -> Ranges:
         if not begins or not self.sources.answers(kafka):
             return {}
         try:
@@ -73,7 +96,7 @@ class EarlySubscriptions:
         for place, end in ends.items():
             if begins[place] < end:
                 found[place] = begins[place], min(end, begins[place] + AHEAD_MAX)
-                self.reached[place, ids.get(place.topic, "")] = found[place][1]
+                reached[place, ids.get(place.topic, "")] = found[place][1]
         return found
 
     def _places(self, kafka: str, read: Mapping[TopicPartition, int]) -> Sequence[TopicPartition]:
@@ -87,7 +110,7 @@ class EarlySubscriptions:
             and self.sources.home_of(place.topic) == kafka
         ]
 
-    def firsts(self, rows: Sequence[SmallRow], interest: Interest) -> Sequence[SmallRow]:
+    def firsts(self, rows: Sequence[SmallRow], interest: SubscriptionHistory) -> Sequence[SmallRow]:
         """Return which records are taken, of those that were read early.
 
         Args:
@@ -113,6 +136,15 @@ class EarlySubscriptions:
                     continue
             self.halted[row.place] = None
         return taken
+
+
+def asked_by(prefix: str, rows: Sequence[SmallRow]) -> Iterator[tuple[EndpointKey, str]]:
+    """Yield which endpoints ask for which filters, or leave them, and so have asked."""
+    for row in rows:
+        with suppress(RemoteProtocolError):
+            name, filter_ = parse_subscription_key(row.key.encode())
+            if name_fault(name) is None and is_filter(filter_):
+                yield EndpointKey(place_of(prefix, row.place.topic).node, name), filter_
 
 
 def _channel_of(prefix: str, row: SmallRow) -> tuple[EndpointKey, str, Subscription] | None:

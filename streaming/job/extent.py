@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from streaming.audits.names import Names
 from streaming.audits.routed_blocks import RoutedBlocks
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.tables.rows import MicroBatch, TopicPartition
 from streaming.tables.topics import INGRESS, place_of
 
 
-class Extent:
+class LogExtent:
     """All that there is, as logs grow.
 
     Attributes:
@@ -21,7 +21,7 @@ class Extent:
 
     is_past: ClassVar[bool] = False
 
-    def only(self, rows: Batch, names: Names) -> Batch:  # noqa: ARG002  # a past range asks them
+    def only(self, rows: MicroBatch, names: Names) -> MicroBatch:  # noqa: ARG002  # a past range asks them
         """Return what counts of small rows.
 
         Args:
@@ -36,7 +36,7 @@ class Extent:
 
 
 @dataclass(slots=True)
-class PastRange(Extent):
+class PastRange(LogExtent):
     """What was routed within a stretch of time.
 
     Attributes:
@@ -56,7 +56,7 @@ class PastRange(Extent):
         """Take where the range ends; later ledger records change nothing."""
         self.ends, self.is_settled = ends, True
 
-    def only(self, rows: Batch, names: Names) -> Batch:
+    def only(self, rows: MicroBatch, names: Names) -> MicroBatch:
         """Return what is of the range; until that is known, all, and learn from it."""
         if self.is_settled:
             return self.routed.only(rows, names)

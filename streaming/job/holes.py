@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from streaming.connectors.source import Ranges
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.tables.rows import MicroBatch, TopicPartition
 from streaming.tables.topics import GUARANTEED, INGRESS, LEDGER, is_of_data, place_of
 
 
-def begun_late(prefix: str, rows: Batch, ranges: Ranges) -> Sequence[TopicPartition]:
+def begun_late(prefix: str, rows: MicroBatch, ranges: Ranges) -> Sequence[TopicPartition]:
     """Return the partitions of which a batch lacks the first record that it was to read.
 
     Args:
@@ -36,7 +36,7 @@ def _has_rows(prefix: str, topic: str) -> bool:
     return is_of_data(prefix, topic) or place_of(prefix, topic).kind == LEDGER
 
 
-def _firsts(rows: Batch) -> Mapping[TopicPartition, int]:
+def _firsts(rows: MicroBatch) -> Mapping[TopicPartition, int]:
     """Return the lowest offset of each partition; most rows come in the order of offsets."""
     found = {row.place: row.record_first for row in reversed(rows.deliveries)}
     found |= {row.place: row.head.offset for row in reversed(rows.frames)}
@@ -49,7 +49,7 @@ def _firsts(rows: Batch) -> Mapping[TopicPartition, int]:
     return found
 
 
-def gaps(prefix: str, rows: Batch, ranges: Ranges) -> Mapping[TopicPartition, int]:
+def gaps(prefix: str, rows: MicroBatch, ranges: Ranges) -> Mapping[TopicPartition, int]:
     """Return how many offsets are not there, of each ingress partition where some are not.
 
     Of direct messages nothing is certified, and what is gone from outboxes and endpoints breaks

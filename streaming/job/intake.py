@@ -46,9 +46,16 @@ from streaming.audits.finding_register import Finding, records
 from streaming.audits.interest import EndpointKey
 from streaming.audits.matching import is_filter
 from streaming.audits.row_findings import row_finding
-from streaming.audits.strangers import unexamined_finding
+from streaming.audits.strangers import unexamined_finding, unfollowed_finding
 from streaming.job.state import State
-from streaming.tables.rows import Batch, DeliveryRow, FrameRow, SmallRow, StrayRow, TopicPartition
+from streaming.tables.rows import (
+    DeliveryRow,
+    FrameRow,
+    MicroBatch,
+    SmallRow,
+    StrayRow,
+    TopicPartition,
+)
 from streaming.tables.topics import CONFIG, ENDPOINT, OUTBOX, TopicPlace, is_place, place_of
 
 SHOWN_MAX = 100
@@ -69,11 +76,14 @@ def take_configs(
     """
     for row in rows:
         if place_of(state.eras.prefix, row.place.topic).kind == CONFIG:
-            with suppress(RemoteProtocolError):
+            try:
                 _take_config(state, row, now_s, read_s)
+            except RemoteProtocolError:
+                what, harm = "topology", "it counts for nothing, whatever nodes have made of it"
+                state.register.add(_unreadable_finding(row, what, harm))
 
 
-def take_batch(state: State, batch: Batch, now_s: float) -> None:
+def take_batch(state: State, batch: MicroBatch, now_s: float) -> None:
     """Take a batch of which the topology is known; findings go to the state's register.
 
     Args:
@@ -91,11 +101,12 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     state.certifier.blocks.deliver(batch.deliveries, state.names, now_s)
     _lose_unkept(state)
     state.interest.changes += state.consumed.deliver(batch.deliveries, state.names)
-    for finding in state.unwanted.absorb(batch.unwanted, now_s):
+    for finding in state.unwanted.absorb(batch.unwanted, state.interest, now_s):
         state.register.add(finding)
-    if batch.small:
-        state.unwanted.excuse(state.interest)
-    state.needless.absorb(batch.needless, now_s)
+    for finding in state.unwanted.excuse(state.interest) if batch.small else ():
+        state.register.add(finding)
+    for finding in state.needless.absorb(batch.needless, state.interest, state.eras, now_s):
+        state.register.add(finding)
     state.eras.see([_era_of(state, frame) for frame in batch.frames], now_s)
     _take_paths(state, batch.deliveries, batch.frames)
     for stray in batch.strays:
@@ -110,21 +121,27 @@ def take_batch(state: State, batch: Batch, now_s: float) -> None:
     for delivery, partition in state.order.astray(batch.deliveries):
         state.register.add(_astray_finding(state, delivery, partition))
     state.delivery_doubts += state.order.absorb(batch.deliveries)
+    for place in state.order.take_forgotten():
+        state.register.add(unfollowed_finding(prefix, place))
     state.frame_doubts += state.origins.absorb(batch.frames)
     for finding in state.origins.forget_strangers(state.names, state.progress.generations):
         state.register.add(finding)
-    state.excuses.absorb(batch.frames, batch.deliveries, state.names, now_s)
+    if batch.small:
+        state.excuses.excuse(state.progress.generations)
+    told = state.interest, state.progress.generations, state.names
+    for finding in state.excuses.absorb(batch.frames, batch.deliveries, *told, now_s):
+        state.register.add(finding)
     for finding in state.strangers.absorb(batch.frames, state.names, now_s):
         state.register.add(finding)
 
 
 def _lose_unkept(state: State) -> None:
-    """Prove nothing of endpoints that got more of unnamed sources than is kept until these are."""
+    """Prove nothing of what endpoints got of sources that are named later, if not all is kept."""
+    state.interest.changes += state.consumed.look_at(state.names)
     for row in state.certifier.blocks.unplaced.take_unkept():
         topic = place_of(state.eras.prefix, row.place.topic)
         state.register.add(unexamined_finding(state.eras.prefix, row))
-        state.consumed.lose_all(EndpointKey(topic.node, topic.other))
-        state.interest.changes += 1
+        state.consumed.lose_strange(EndpointKey(topic.node, topic.other), state.names)
 
 
 def _take_small(state: State, prefix: str, row: SmallRow, now_s: float) -> None:
@@ -262,7 +279,8 @@ def _take_ledger(state: State, node: str, row: SmallRow, now_s: float) -> None:
         ledger = decode_ledger(row.value)
     except RemoteProtocolError:
         # Nobody else reads it: what it says of cuts is owed to nobody then.
-        state.register.add(_unreadable_finding(node, row))
+        harm = f"from where on lanes of {node} know of subscriptions may be in it"
+        state.register.add(_unreadable_finding(row, "account", harm, node))
         return
     if not _names_places(state, row, [cut.topic for cut in ledger.cuts], _is_reader):
         return
@@ -395,18 +413,17 @@ def _foreign_finding(prefix: str, row: SmallRow, topic: str) -> Finding:
     )
 
 
-def _unreadable_finding(node: str, row: SmallRow) -> Finding:
+def _unreadable_finding(row: SmallRow, what: str, harm: str, node: str = "") -> Finding:
     where = records(row.place, row.offset, row.offset)
     return Finding(
         kind=FindingKind.UNEXPECTED,
-        text=f"{row.place} has a record that is no account of this mesh's version: from where on"
-        f" lanes of {node} know of subscriptions may be in it",
+        text=f"{row.place} has a record that is no {what} of this mesh's version: {harm}",
         ids=(where,),
         source=str(row.place),
         first=row.offset,
         last=row.offset,
         count=1,
-        anchor="ledger",
+        anchor=what,
         node=node,
         evidence=(where,),
     )

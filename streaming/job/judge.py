@@ -17,7 +17,7 @@ from streaming.audits.silences import silent
 from streaming.audits.tickets import Standstill
 from streaming.audits.untaken_subscriptions import untaken_subscriptions
 from streaming.job.rereads import Rereader
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 
 
@@ -38,7 +38,7 @@ class Judge:
     now_s: float
 
     @property
-    def sources(self) -> Sources:
+    def sources(self) -> AuditedKafkaClusters:
         """The Kafka clusters, by what their brokers report."""
         return self.rereader.sources
 

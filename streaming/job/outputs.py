@@ -10,14 +10,14 @@ from heapq import nsmallest
 
 from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
-from streaming.audits.canaries import Way, WayTally
-from streaming.audits.finding_register import Finding, Register, Seen
+from streaming.audits.canaries import CanaryWay, WayTally
+from streaming.audits.finding_register import Finding, FindingTimes, Register
 from streaming.audits.hours import Hour, HourKey
-from streaming.audits.interest import Ended
+from streaming.audits.interest import EndedSubscription
 from streaming.audits.links import LinkCount
-from streaming.audits.minutes import Report
+from streaming.audits.minutes import MinutesReport
 from streaming.audits.rules import RULES
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.state import State
 from streaming.tables.rows import HOUR_MS, MINUTE_MS
 from streaming.tables.topics import ENDPOINT, NAMES_KEPT, place_of
@@ -63,7 +63,7 @@ def _text(value: object) -> str:
     return _ENCODER.encode(value)
 
 
-def finding_json(id_: str, finding: Finding, seen: Seen) -> str:
+def finding_json(id_: str, finding: Finding, seen: FindingTimes) -> str:
     """Return a finding: the fields of lab.md 2, then what people need to follow it up."""
     rule = RULES[finding.kind]
     more = f" ({finding.count} messages)" if finding.count > 1 else ""
@@ -143,7 +143,7 @@ def status_records(
     sources: Mapping[str, Mapping[str, object]],
     *,
     is_final: bool,
-) -> Iterator[Output]:
+) -> Iterator[SinkRecord]:
     """Yield how far the auditor has read, and what it has not certified yet.
 
     The status comes last: who has read it has read the endpoints that it does not name.
@@ -152,7 +152,7 @@ def status_records(
     parts = range(ENDPOINTS_MAX, len(endpoints), ENDPOINTS_MAX)
     for number, begin in enumerate(parts, 1):
         told = {"endpoints": endpoints[begin : begin + ENDPOINTS_MAX]}
-        yield Output(names.audit("status"), f"endpoints {number}", _text(told))
+        yield SinkRecord(names.audit("status"), f"endpoints {number}", _text(told))
     waiting = state.certifier.waiting
     status = {
         "batch": state.batch,
@@ -177,7 +177,7 @@ def status_records(
         "offsets": sum(state.read.values()),
         "positions": _positions(state),
     }
-    yield Output(names.audit("status"), STATUS, _text(status))
+    yield SinkRecord(names.audit("status"), STATUS, _text(status))
 
 
 def _positions(state: State) -> Mapping[str, Mapping[str, int]]:
@@ -194,7 +194,7 @@ def _positions(state: State) -> Mapping[str, Mapping[str, int]]:
     return found
 
 
-def canary_json(way: Way, what: Sequence[str], tally: WayTally, at_ms: int) -> str:
+def canary_json(way: CanaryWay, what: Sequence[str], tally: WayTally, at_ms: int) -> str:
     """Return how canaries fare on one way; times in milliseconds."""
     recent = [round(seconds * 1000, 1) for seconds in tally.recent_s]
     return _text(
@@ -228,7 +228,7 @@ def hour_json(key: HourKey, hour: Hour) -> str:
     )
 
 
-def minutes_json(report: Report) -> str:
+def minutes_json(report: MinutesReport) -> str:
     """Return what crossed a link in a minute or an hour, or that a Kafka cluster was read then."""
     span = {
         "from_ms": report.first * MINUTE_MS,
@@ -240,7 +240,7 @@ def minutes_json(report: Report) -> str:
     return _text({"link": report.of, **span, **asdict(report.crossed)})
 
 
-def subscription_json(ended: Ended) -> str:
+def subscription_json(ended: EndedSubscription) -> str:
     """Return a subscription that has ended, with its times."""
     return _text(
         {
@@ -255,13 +255,13 @@ def subscription_json(ended: Ended) -> str:
     )
 
 
-def take_findings(register: Register, names: TopicNames) -> Iterator[Output]:
+def take_findings(register: Register, names: TopicNames) -> Iterator[SinkRecord]:
     """Yield the findings that are new, that have grown or are taken back, as records."""
     for id_, finding in register.take_unpublished():
         value = None if finding is None else finding_json(id_, finding, register.seen[id_])
-        yield Output(names.audit("findings"), id_, value)
+        yield SinkRecord(names.audit("findings"), id_, value)
         taken_back = {"id": id_, "taken_back_ms": register.now_ms, "run": register.run}
-        yield Output(names.audit("history"), id_, value or _text(taken_back))
+        yield SinkRecord(names.audit("history"), id_, value or _text(taken_back))
 
 
 def take_outputs(
@@ -271,7 +271,7 @@ def take_outputs(
     read: Sequence[str] = (),
     *,
     is_last: bool = False,
-) -> Iterator[Output]:
+) -> Iterator[SinkRecord]:
     """Yield what has changed since the last time, as records.
 
     Args:
@@ -284,20 +284,20 @@ def take_outputs(
     register = state.register
     yield from take_findings(register, names)
     for hour_key, hour in state.certifier.hours.take(register.now_ms, is_last=is_last):
-        yield Output(names.audit("hours"), str(hour_key), hour_json(hour_key, hour))
+        yield SinkRecord(names.audit("hours"), str(hour_key), hour_json(hour_key, hour))
     for key, certificate in state.certifier.unpublished.items():
         text = certificate_json(certificate, register.now_ms, register.run)
-        yield Output(names.audit("certificates"), key, text)
+        yield SinkRecord(names.audit("certificates"), key, text)
     state.certifier.unpublished.clear()
     for link in sorted(state.links.changed):
         value = link_json(link, state.links.counts[link], rates.get(link, 0.0))
-        yield Output(names.audit("links"), link, value)
+        yield SinkRecord(names.audit("links"), link, value)
     state.links.changed.clear()
     for ended in state.interest.past:
         key = f"{ended.endpoint} {ended.filter} {ended.from_ms}"
-        yield Output(names.audit("subscriptions"), key, subscription_json(ended))
+        yield SinkRecord(names.audit("subscriptions"), key, subscription_json(ended))
     state.interest.past.clear()
     for kafka in read:
         for report in state.minutes.take(kafka):
             table = "minutes" if report.span == 1 else "link-hours"
-            yield Output(names.audit(table), report.key, minutes_json(report))
+            yield SinkRecord(names.audit(table), report.key, minutes_json(report))

@@ -12,18 +12,18 @@ from typing import Any
 
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
-from streaming.audits.comparisons import Waiting
+from streaming.audits.comparisons import UncertifiedRange
 from streaming.audits.routed_blocks import RoutedBlocks
 from streaming.config import AuditSettings
 from streaming.connectors.logs import Logs
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.auditor import Auditor
 from streaming.job.extent import PastRange
 from streaming.job.past import HOP_STILL_S, LeapingClock, Past
 from streaming.job.rereads import Rereader
 from streaming.job.run import options_of, say, session_of
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.rows import TopicPartition
 
@@ -46,7 +46,7 @@ class PastReport:
     names: TopicNames
     findings: dict[str, Entry] = field(default_factory=dict)
     certificates: dict[str, Entry] = field(default_factory=dict)
-    waiting: Sequence[Waiting] = ()
+    waiting: Sequence[UncertifiedRange] = ()
     not_judged: Sequence[str] = ()
     is_done: bool = False
 
@@ -60,7 +60,7 @@ class PastReport:
         self.waiting = list(past.auditor.state.certifier.waiting)
         self.not_judged = past.not_judged
 
-    def take(self, outputs: Sequence[Output]) -> None:
+    def take(self, outputs: Sequence[SinkRecord]) -> None:
         """Take what the auditor would write; figures of links and the status are those of now."""
         tables = {
             self.names.audit("findings"): self.findings,
@@ -150,7 +150,7 @@ def past_of(
     extent: PastRange,
     clock: LeapingClock,
     rereader: Rereader,
-    write: Callable[[Sequence[Output]], None],
+    write: Callable[[Sequence[SinkRecord]], None],
 ) -> Past:
     """Return what judges a past range.
 
@@ -192,7 +192,9 @@ def judge_past(settings: AuditSettings, span: tuple[int, int]) -> bool:
     try:
         logs = {name: Logs(session, options) for name, options in kafka.items()}
         clock, extent = LeapingClock(), PastRange(RoutedBlocks(topology.prefix, *span))
-        sources = Sources(topology.prefix, dict(logs), clock=clock.now_s, extent=extent)
+        sources = AuditedKafkaClusters(
+            topology.prefix, dict(logs), clock=clock.now_s, extent=extent
+        )
         rereader = Rereader(session, topology, sources, kafka)
         past = past_of(settings, extent, clock, rereader, report.take)
         report.conclude(past)

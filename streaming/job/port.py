@@ -1,7 +1,8 @@
 """The auditor's port: probes and metrics, served beside it from what it publishes. Spec: DESIGN 7.
 
-`/livez`: it looks around, whatever Kafka does. `/readyz`: it has told how far it is. `/metrics`:
-figures of the newest status, and what was published since the start.
+`/startupz`: it has looked around once: until then a JVM starts, and state is read. `/livez`: it
+looks around, whatever Kafka does. `/readyz`: it has told how far it is. `/metrics`: figures of the
+newest status, and what was published since the start.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mesh.transport.probes import PLAIN, Answer, ProbeServer
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.outputs import STATUS
 
 LIVE_S = 120.0
@@ -30,7 +31,7 @@ STATUS_AGE_MAX_S = 30.0
 
 
 @dataclass(slots=True, eq=False)
-class Port(Collector):
+class AuditPort(Collector):
     """What the auditor tells, and the thread that passes it on.
 
     Attributes:
@@ -39,6 +40,7 @@ class Port(Collector):
 
     now_s: Callable[[], float] = time.monotonic
     _looked_s: float = field(init=False)
+    _has_looked: bool = False
     _told_s: float | None = None
     _status: Mapping[str, Any] = field(default_factory=dict)
     _findings: Counter[str] = field(default_factory=Counter)
@@ -55,9 +57,9 @@ class Port(Collector):
 
     def looked(self) -> None:
         """Note that the auditor has looked around."""
-        self._looked_s = self.now_s()
+        self._looked_s, self._has_looked = self.now_s(), True
 
-    def see(self, outputs: Sequence[Output]) -> None:
+    def see(self, outputs: Sequence[SinkRecord]) -> None:
         """Note what was published."""
         for one in outputs:
             table = one.topic.rpartition(".")[2]
@@ -75,7 +77,10 @@ class Port(Collector):
         idle_s = self.now_s() - self._looked_s
         is_live = idle_s < LIVE_S
         match path.partition("?")[0]:
-            case "/livez" | "/startupz":
+            case "/startupz":
+                text = b"looks around\n" if self._has_looked else b"has not looked around yet\n"
+                return _verdict(self._has_looked), text, PLAIN
+            case "/livez":
                 return _verdict(is_live), f"looked around {idle_s:.1f} s ago\n".encode(), PLAIN
             case "/readyz":
                 is_fresh = (

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.topics import TopicNames
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.outputs import status_records, take_findings, take_outputs
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 
 RATES_S = 2.0
@@ -25,7 +25,7 @@ between two batches the state is not saved for them alone more often than a stat
 
 
 @dataclass(slots=True)
-class Publisher:
+class AuditPublisher:
     """Writes outputs and saves states.
 
     Attributes:
@@ -45,13 +45,13 @@ class Publisher:
 
     names: TopicNames
     snapshots: Snapshots
-    sources: Sources
-    write: Callable[[Sequence[Output]], None]
+    sources: AuditedKafkaClusters
+    write: Callable[[Sequence[SinkRecord]], None]
     clock: Callable[[], float]
     rates_at_s: float = field(init=False)
     standing: object = None
     written_s: float = 0.0
-    endpoints: Sequence[Output] = ()
+    endpoints: Sequence[SinkRecord] = ()
     saved_batch: int = -1
     saved_s: float = 0.0
     told: dict[str, None] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Publisher:
         self,
         state: State,
         lagging: Collection[str],
-        more: Sequence[Output] = (),
+        more: Sequence[SinkRecord] = (),
         *,
         is_last: bool = False,
     ) -> None:
@@ -115,7 +115,7 @@ class Publisher:
         if is_news and is_due and state.batch >= 0:
             self._save(state)
 
-    def _is_to_be_kept(self, outputs: Sequence[Output]) -> bool:
+    def _is_to_be_kept(self, outputs: Sequence[SinkRecord]) -> bool:
         repeated = [self.names.audit(table) for table in REPEATED]
         is_new = any(one.topic not in repeated for one in outputs)
         return is_new or not 0 <= self.clock() - self.saved_s < STATUS_EVERY_S

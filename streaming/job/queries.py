@@ -26,8 +26,9 @@ from streaming.connectors.failures import reason_of
 from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
 from streaming.job.auditor import Auditor
+from streaming.job.outages import KafkaOutages
 from streaming.job.spoiled_batches import Failure
-from streaming.tables.rows import Batch
+from streaming.tables.rows import MicroBatch
 from streaming.tables.topics import audited_pattern
 
 AGAIN_S = Patience(5.0, 60.0)
@@ -102,9 +103,8 @@ class Queries:
         kafka: Options of Kafka's Java client by Kafka cluster; those that come are added.
         checkpoint: Folder of Spark's checkpoints, one for each Kafka cluster.
         trigger_s: Least time between two micro-batches, in seconds.
-        say: Tells a person.
+        outages: Tells people what they are to know, and which Kafka clusters cannot be read.
         lock: Held while the auditor works.
-        stopping: Set when the auditor shall end.
         fatal: What no second attempt can mend.
         by_kafka: The query of each Kafka cluster.
     """
@@ -114,11 +114,24 @@ class Queries:
     kafka: dict[str, Mapping[str, str]]
     checkpoint: Path
     trigger_s: float
-    say: Callable[[str], None]
+    outages: KafkaOutages
     lock: threading.Lock = field(default_factory=threading.Lock)
-    stopping: threading.Event = field(default_factory=threading.Event)
     fatal: MeshError | None = None
     by_kafka: dict[str, Query] = field(default_factory=dict)
+    _watched: dict[str, Logs] = field(init=False, default_factory=dict)
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when the auditor shall end."""
+        return self.outages.stopping
+
+    def watched(self) -> Mapping[str, Logs]:
+        """Return the Kafka clusters that are needed, each with a client for this question alone."""
+        needed = [*filter(self.auditor.sources.is_needed, sorted(self.kafka))]
+        for kafka in needed:
+            if kafka not in self._watched:
+                self._watched[kafka] = Logs(self.session, self.kafka[kafka])
+        return {kafka: self._watched[kafka] for kafka in needed}
 
     def look(self) -> None:
         """Start what is due, tell what has failed, and find Kafka clusters that have come.
@@ -154,7 +167,8 @@ class Queries:
             stream = self.by_kafka.pop(kafka).stream
             if stream is not None:
                 stream.stop()
-            self.say(f"{kafka} is not read any more: no node is there")
+            self.outages.end(kafka)
+            self.outages.say(f"{kafka} is not read any more: no node is there")
         unread = self.auditor.sources.unread
         for kafka in [one for one in unread if not is_needed(one)]:
             unread.pop(kafka, None)
@@ -216,6 +230,7 @@ class Queries:
             finally:
                 query.begun_s = None
             self.auditor.sources.unread.pop(kafka, None)
+            self.outages.end(kafka)
             query.taken()
 
         return take
@@ -229,14 +244,14 @@ class Queries:
         begun = [one.begun_s for one in self.by_kafka.values()]
         return any(one is not None and now_s - one < MADE_S for one in begun)
 
-    def _absorb(self, rows: Batch | None, kafka: str, batch: int) -> None:
+    def _absorb(self, rows: MicroBatch | None, kafka: str, batch: int) -> None:
         """Take the small rows of a batch; without them, what of it can be taken."""
         if self.stopping.is_set():
             # Not committed: the next run takes this batch.
             raise TransportUnavailableError("the auditor is stopping")
         try:
             if rows is None:
-                self.say(f"{kafka}: batch {batch} is spoiled, and read again in parts")
+                self.outages.say(f"{kafka}: batch {batch} is spoiled, and read again in parts")
                 self.auditor.absorb_the_sound(kafka, batch)
             else:
                 self.auditor.absorb(rows, kafka, batch)
@@ -249,8 +264,7 @@ class Queries:
         query.stream, query.reason = None, ""
         query.failures += 1
         query.again_s = time.monotonic() + AGAIN_S.nth(query.failures - 1)
-        if query.failures == 1:
-            self.say(f"{kafka} could not be read: {reason}; trying again")
+        self.outages.tell(kafka, f"could not be read: {reason}")
         with self.lock:
             self.auditor.sources.unread[kafka] = reason
 
@@ -276,7 +290,7 @@ class Queries:
                 continue
             self.auditor.sources.unread.pop(kafka, None)
             self.auditor.sources.brokers[kafka] = Logs(self.session, self.kafka[kafka])
-            self.say(f"reading {kafka} too, which a change of the topology has brought")
+            self.outages.say(f"reading {kafka} too, which a change of the topology has brought")
 
     def stop(self) -> None:
         """Stop all queries."""

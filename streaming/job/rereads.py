@@ -21,14 +21,21 @@ from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
+from streaming.audits.unwanted_deliveries import AbridgedDeliveries
 from streaming.connectors import source
 from streaming.connectors.session import interpreted
 from streaming.connectors.small_reads import SmallReader, is_small_read
-from streaming.job.reread_answers import Repeats, answers_of, lines_of, outcome_of, repeats_of
-from streaming.job.sources import Sources
+from streaming.job.reread_answers import (
+    Repeats,
+    answers_of,
+    lines_of,
+    outcome_of,
+    repeats_of,
+)
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables import exact
 from streaming.tables.columns import parsed
-from streaming.tables.rows import SourceKey, TopicPartition
+from streaming.tables.rows import SourceKey, TopicPartition, UnwantedRow, unwanted_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class Rereader:
 
     session: SparkSession
     topology: Topology
-    sources: Sources
+    sources: AuditedKafkaClusters
     kafka: Mapping[str, Mapping[str, str]]
     small_readers: dict[str, SmallReader] = field(default_factory=dict)
 
@@ -210,6 +217,24 @@ class Rereader:
             told = self._parsed(ranges), requests
             answers = exact.delivery_faults(*told, is_alone=is_small_read(ranges))
             return repeats_of(answers, len(doubts))
+
+    def strange(self, doubts: Sequence[AbridgedDeliveries]) -> Sequence[UnwantedRow | None]:
+        """Return what is strange in each stretch of direct deliveries; None: nothing."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        rows = []
+        wanted = {one.pattern: number for number, one in enumerate(doubts)}
+        for number, doubt in enumerate(doubts):
+            row = doubt.row
+            span = (row.record_first, row.record_last)
+            rows.append((number, *row.place, *row.source, *span, wanted[doubt.pattern]))
+            _widen(ranges, row.place, row.record_first, row.record_last + 1)
+        with self._by_little(ranges):
+            requests = self._requests(rows, exact.STRANGE_REQUESTS)
+            patterns = self._requests([(at, one) for one, at in wanted.items()], exact.PATTERNS)
+            told = self._parsed(ranges), requests, patterns
+            answers = exact.strange_deliveries(*told, is_alone=is_small_read(ranges))
+            found = {fields["request"]: unwanted_of(fields) for fields in answers_of(answers)}
+        return [found.get(number) for number, _ in enumerate(doubts)]
 
     def frames(
         self, doubts: Sequence[FrameSuspicion], read: Mapping[TopicPartition, int]

@@ -6,14 +6,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from secrets import token_hex
 from types import FrameType
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from mesh.errors import StartError, TransportUnavailableError
+from mesh.errors import StartError
 from mesh.model.topics import TopicNames
 from streaming.audits.canaries import Canaries
 from streaming.config import AuditSettings
@@ -21,26 +22,26 @@ from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
 from streaming.connectors.session import STEADY_JVM, YOUNG_JVM, start_session
-from streaming.connectors.sink import AuditTopics, Output
+from streaming.connectors.sink import AuditTopics, SinkRecord
 from streaming.job.auditor import Auditor
 from streaming.job.canaries import Flock
-from streaming.job.drain import Drain
+from streaming.job.drain import DRAIN_STILL_S, AuditorDrain
 from streaming.job.former import former_findings
+from streaming.job.outages import KafkaOutages
 from streaming.job.outputs import TABLES
-from streaming.job.port import Port
+from streaming.job.port import AuditPort
 from streaming.job.publisher import STATUS_EVERY_S
 from streaming.job.queries import Queries
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
-from streaming.job.supervisor import PULSE_S, Supervisor
+from streaming.job.sources import AuditedKafkaClusters
+from streaming.job.supervisor import PULSE_S, QuerySupervisor
 from streaming.tables.rows import TopicPartition
+
+T = TypeVar("T")
 
 AUDITOR_SILENT_S = STATUS_EVERY_S + 1.5
 """An auditor that lives is not silent for so long, in seconds."""
-
-ASKED_MAX = 10
-"""How often a broker is asked where the status ends before the auditor gives up."""
 
 LEFT_MAX = 20
 """Lines that tell what was left when nothing more was waited for."""
@@ -88,7 +89,7 @@ def run(settings: AuditSettings) -> bool:
         MeshError: The auditor cannot start, or cannot write what it finds.
     """
     kafka = options_of(settings, settings.kafka)
-    port = Port()
+    port = AuditPort()
     if settings.listen is not None:
         port.start(settings.listen)
     session = session_of(settings)
@@ -105,24 +106,31 @@ def _audit(
     session: SparkSession,
     settings: AuditSettings,
     kafka: dict[str, Mapping[str, str]],
-    port: Port,
+    port: AuditPort,
 ) -> Sequence[str]:
     """Audit; return what was left when nothing more was waited for."""
-    topology, stopping = settings.topology, threading.Event()
-    names = TopicNames(topology.prefix)
+    topology, outages = settings.topology, KafkaOutages(say)
+    names, stopping = TopicNames(topology.prefix), outages.stopping
     _on_signals(stopping)
     topics = AuditTopics(session, kafka[topology.audit_kafka], names.audit_transactions())
-    topics.create({names.audit(table): kept for table, kept in TABLES.items()})
     logs = Logs(session, kafka[topology.audit_kafka])
-    _refuse_a_second(logs, TopicPartition(names.audit("status"), 0), stopping)
+    patience_s = DRAIN_STILL_S if settings.until_drained else inf
+
+    def answered(ask: Callable[[], T]) -> T:
+        return outages.insist(topology.audit_kafka, ask, patience_s)
+
+    tables = {names.audit(table): kept for table, kept in TABLES.items()}
+    answered(lambda: topics.create(tables))
+    status = TopicPartition(names.audit("status"), 0)
+    _refuse_a_second(lambda: answered(lambda: logs.ends([status])), status, stopping)
     checkpoint = settings.checkpoint / "spark"
-    sources = Sources(
+    sources = AuditedKafkaClusters(
         topology.prefix,
         {name: Logs(session, options) for name, options in kafka.items()},
         clock=time.monotonic,
     )
 
-    def write(outputs: Sequence[Output]) -> None:
+    def write(outputs: Sequence[SinkRecord]) -> None:
         topics.write(outputs)
         port.see(outputs)
 
@@ -133,7 +141,7 @@ def _audit(
         rereader=Rereader(session, topology, sources, kafka),
         sources=sources,
         snapshots=snapshots,
-        former=former_findings(logs, findings) if snapshots.is_empty else {},
+        former=answered(lambda: former_findings(logs, findings)) if snapshots.is_empty else {},
         write=write,
         positions=lambda name, batch: read_positions(checkpoint / name, batch),
         tasks=settings.cores,
@@ -141,12 +149,11 @@ def _audit(
         more=flock.outputs,
         run=flock.canaries.run,
     )
-    queries = Queries(
-        session, auditor, kafka, checkpoint, settings.trigger_s, say, stopping=stopping
-    )
-    supervisor = Supervisor(auditor, queries, port, flock, say)
+    queries = Queries(session, auditor, kafka, checkpoint, settings.trigger_s, outages)
+    supervisor = QuerySupervisor(auditor, queries, port, flock, say)
     say(f"reading {len(kafka)} Kafka clusters, after {auditor.state.batch + 1} batches")
-    drain = Drain() if settings.until_drained else None
+    threading.Thread(target=outages.watch, args=(queries.watched,), daemon=True).start()
+    drain = AuditorDrain() if settings.until_drained else None
     left: Sequence[str] = ()
     try:
         supervisor.watch(drain)
@@ -160,35 +167,34 @@ def _audit(
     return left
 
 
-def _refuse_a_second(logs: Logs, status: TopicPartition, stopping: threading.Event) -> None:
+def _refuse_a_second(
+    ends: Callable[[], Mapping[TopicPartition, int]],
+    status: TopicPartition,
+    stopping: threading.Event,
+) -> None:
     """Refuse to begin beside an auditor that lives: it writes a status every five seconds.
 
     Of two that begin at once the older is ended by its first write after the other's.
+
+    Args:
+        ends: Asks where the log of the status ends.
+        status: That log.
+        stopping: Set when the auditor shall end.
 
     Raises:
         StartError: There is one.
         TransportUnavailableError: Kafka does not answer.
     """
-    written, grown, quiet_s = _end_of(status, logs, stopping), 0, 0.0
+    written, grown, quiet_s = ends().get(status, 0), 0, 0.0
     while written and quiet_s < AUDITOR_SILENT_S and not stopping.wait(PULSE_S):
         quiet_s += PULSE_S
-        end = _end_of(status, logs, stopping)
+        end = ends().get(status, 0)
         if end > written:
             written, grown, quiet_s = end, grown + 1, 0.0
         if grown > 1:  # once may be the end of a transaction of one that was killed
             raise StartError(
                 f"another auditor of this mesh writes to {status.topic}: end it, or let it run"
             )
-
-
-def _end_of(status: TopicPartition, logs: Logs, stopping: threading.Event) -> int:
-    """Return where a log ends; retry while brokers start or are overloaded."""
-    for _ in range(ASKED_MAX - 1):
-        with suppress(TransportUnavailableError):
-            return logs.ends([status]).get(status, 0)
-        if stopping.wait(PULSE_S):
-            break
-    return logs.ends([status]).get(status, 0)
 
 
 def _on_signals(stopping: threading.Event) -> None:

@@ -9,7 +9,7 @@ from math import inf
 from typing import Protocol
 
 from mesh.errors import TransportUnavailableError
-from streaming.job.extent import Extent
+from streaming.job.extent import LogExtent
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import CONFIG, ENDPOINT, INGRESS, OUTBOX, audited_pattern, place_of
 
@@ -45,7 +45,7 @@ class Brokers(Protocol):
 
 
 @dataclass(slots=True)
-class Sources:
+class AuditedKafkaClusters:
     """All Kafka clusters, by name.
 
     Attributes:
@@ -68,7 +68,7 @@ class Sources:
     silent: dict[str, float] = field(default_factory=dict)
     read: dict[str, float] = field(default_factory=dict)
     needed: Mapping[str, None] | None = None
-    extent: Extent = field(default_factory=Extent)
+    extent: LogExtent = field(default_factory=LogExtent)
 
     @property
     def read_s(self) -> float:
@@ -193,13 +193,32 @@ class Sources:
         Raises:
             TransportUnavailableError: It does not answer.
         """
-        brokers, pattern = self.brokers[kafka], re.compile(audited_pattern(self.prefix))
-        topics = [one for one in brokers.topics() if pattern.fullmatch(one) and is_wanted(one)]
+        topics = self._topics(kafka, is_wanted)
         return [
             TopicPartition(topic, partition)
-            for topic, (_, partitions) in brokers.described(topics).items()
+            for topic, (_, partitions) in self.brokers[kafka].described(topics).items()
             for partition in range(partitions)
         ]
+
+    def _topics(self, kafka: str, is_wanted: Callable[[str], bool]) -> list[str]:
+        """Return the audited topics of one Kafka cluster, as it says itself; raise likewise."""
+        pattern = re.compile(audited_pattern(self.prefix))
+        topics = self.brokers[kafka].topics()
+        return [one for one in topics if pattern.fullmatch(one) and is_wanted(one)]
+
+    def ids_at_home(self, kafka: str) -> Mapping[str, str]:
+        """Return topic -> id (hexadecimal) of all that the nodes of one Kafka cluster read.
+
+        Raises:
+            TransportUnavailableError: It does not answer.
+        """
+
+        def is_read(topic: str) -> bool:
+            is_source = place_of(self.prefix, topic).kind in (INGRESS, OUTBOX)
+            return is_source and self.home_of(topic) == kafka
+
+        told = self.brokers[kafka].described(self._topics(kafka, is_read))
+        return {topic: id_ for topic, (id_, _) in told.items()}
 
     def ids_of(self, kafka: str, topics: Iterable[str]) -> Mapping[str, str]:
         """Return topic -> id (hexadecimal) in one Kafka cluster; empty if it does not answer."""

@@ -8,7 +8,7 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from mesh.model.topology import Topology
-from streaming.audits.accounts import Accounts
+from streaming.audits.accounts import OutboxAccounts
 from streaming.audits.block_judgements import World
 from streaming.audits.blocks import Blocks
 from streaming.audits.certificates import Certifier
@@ -18,11 +18,11 @@ from streaming.audits.consumed_records import ConsumedRecords
 from streaming.audits.eras import Eras
 from streaming.audits.excuses import Excuses
 from streaming.audits.finding_register import Register
-from streaming.audits.holds import Holds
+from streaming.audits.holds import OpenHolds
 from streaming.audits.hop_progress import HopProgress
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.links import Links
-from streaming.audits.minutes import Minutes
+from streaming.audits.minutes import LinkMinutes
 from streaming.audits.names import Names
 from streaming.audits.needless_copies import NeedlessCopies
 from streaming.audits.order import DeliverySuspicion, Order
@@ -86,7 +86,7 @@ class State:
     chains: Chains
     origins: Origins
     order: Order
-    interest: Interest
+    interest: SubscriptionHistory
     progress: HopProgress
     splits: Splits
     links: Links
@@ -95,8 +95,8 @@ class State:
     eras: Eras
     unwanted: UnwantedDeliveries
     excuses: Excuses
-    accounts: Accounts
-    minutes: Minutes
+    accounts: OutboxAccounts
+    minutes: LinkMinutes
     needless: NeedlessCopies
     strangers: StrangeFrames
     consumed: ConsumedRecords
@@ -119,8 +119,8 @@ class State:
             chains=Chains(prefix),
             origins=Origins(prefix),
             order=Order(),
-            interest=Interest(queues=QueueRules.of(topology)),
-            progress=HopProgress(prefix, Holds(prefix)),
+            interest=SubscriptionHistory(queues=QueueRules.of(topology)),
+            progress=HopProgress(prefix, OpenHolds(prefix)),
             splits=Splits.of(topology),
             links=Links.of(topology),
             certifier=Certifier(Blocks(prefix)),
@@ -128,8 +128,8 @@ class State:
             eras=Eras.of(topology),
             unwanted=UnwantedDeliveries(prefix),
             excuses=Excuses(prefix),
-            accounts=Accounts(prefix),
-            minutes=Minutes(prefix),
+            accounts=OutboxAccounts(prefix),
+            minutes=LinkMinutes(prefix),
             needless=NeedlessCopies(prefix),
             strangers=StrangeFrames(prefix),
             consumed=ConsumedRecords(prefix),
@@ -159,6 +159,7 @@ class State:
         elif topic.kind == CLIENTS:
             self.names.told.pop(topic.node, None)
             uuid = self.names.uuids.get(topic.node, "")
+            self.needless.forget_clients(topic.node, self.interest.asked_at(topic.node))
             self.interest.forget_clients(topic.node, uuid, self.register.now_ms)
         self.frame_doubts = [one for one in self.frame_doubts if place not in one.outboxes]
 
@@ -202,6 +203,7 @@ class State:
 
     def _forget_order(self, places: Collection[TopicPartition]) -> None:
         self.order.forget(places)
+        self.unwanted.forget(places)
         doubts = self.delivery_doubts
         self.delivery_doubts = [one for one in doubts if one.key.endpoint not in places]
 
@@ -240,4 +242,5 @@ class State:
             read_s=read_s,
             ways=self.origins.ways,
             consumed=self.consumed,
+            forgotten=self.chains.forgotten,
         )

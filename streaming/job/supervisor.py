@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from mesh.errors import MeshError, TransportUnavailableError
 from streaming.job.auditor import Auditor
 from streaming.job.canaries import Flock
-from streaming.job.drain import Drain
-from streaming.job.port import Port
+from streaming.job.drain import AuditorDrain
+from streaming.job.port import AuditPort
 from streaming.job.queries import Queries
 from streaming.job.spoiled_batches import fault_of
 
@@ -22,7 +22,7 @@ JUDGE_S = 1.0
 
 
 @dataclass(slots=True)
-class Supervisor:
+class QuerySupervisor:
     """Looks after the queries and judges when no batch comes.
 
     Attributes:
@@ -37,13 +37,13 @@ class Supervisor:
 
     auditor: Auditor
     queries: Queries
-    port: Port
+    port: AuditPort
     flock: Flock
     say: Callable[[str], None]
     blamed: str = ""
     seen: int = 0
 
-    def watch(self, drain: Drain | None = None) -> None:
+    def watch(self, drain: AuditorDrain | None = None) -> None:
         """Wait until the auditor shall end.
 
         Args:
@@ -95,7 +95,7 @@ class Supervisor:
         else:
             self.blamed = ""
 
-    def _is_drained(self, drain: Drain) -> bool:
+    def _is_drained(self, drain: AuditorDrain) -> bool:
         """Return whether all is judged that is waited for; each judgement is looked at once."""
         if not self.queries.lock.acquire(blocking=False):
             return False

@@ -60,6 +60,29 @@ def deleted(prefix: str, place: TopicPartition, first: int, last: int) -> Findin
     )
 
 
+def uncrossed(prefix: str, place: TopicPartition, first: int, last: int) -> Finding:
+    """Return that frames of direct messages were deleted before they were read.
+
+    Brokers bound such a topic by bytes, so one that is read late loses some again and again: that
+    is one finding.
+    """
+    where = records(place, first, last)
+    return Finding(
+        kind=FindingKind.UNPROVEN,
+        text=f"{place} was deleted before it could be read: whether direct messages in it looped,"
+        " went a way that the topology does not have, or crossed the link once more later, nobody"
+        " knows",
+        ids=(where,),
+        link=place_of(prefix, place.topic).link,
+        source=str(place),
+        first=first,
+        last=last,
+        count=last - first + 1,
+        anchor="deleted",
+        evidence=(where,),
+    )
+
+
 def compacted(place: TopicPartition, first: int, last: int, count: int) -> Finding:
     """Return that records may have been compacted away before they were read.
 
@@ -83,12 +106,21 @@ def compacted(place: TopicPartition, first: int, last: int, count: int) -> Findi
     )
 
 
-def unpromised(endpoint: EndpointKey) -> Finding:
-    """Return that nothing is owed to a queue any more: a change gave it another policy or home."""
+def unpromised(endpoint: EndpointKey, *, is_other: bool = True) -> Finding:
+    """Return that nothing is owed to a queue any more, because of the topology.
+
+    Args:
+        endpoint: The queue.
+        is_other: Whether it had another policy or home; else nobody knows which it had.
+    """
+    then = "until it subscribes again nothing is certified of it"
+    former = f"the topology by which {endpoint} subscribed is no longer in mesh.config"
     return Finding(
         kind=FindingKind.UNPROVEN,
         text=f"the topology has another policy or home for the queue {endpoint} than when it"
-        " subscribed: nothing is certified of it until it subscribes again",
+        f" subscribed: {then}"
+        if is_other
+        else f"{former}, and may have had another policy or home for this queue: {then}",
         ids=(str(endpoint),),
         endpoint=str(endpoint),
         anchor="policy",

@@ -19,7 +19,7 @@ from streaming.tables.bundles import Bundles
 from streaming.tables.cached_columns import cached_columns
 from streaming.tables.columns import digest_columns, moves_column
 from streaming.tables.digest import BLOCK_BITS
-from streaming.tables.rows import MINUTE_MS, SUBJECT_BYTES_MAX
+from streaming.tables.rows import MINUTE_MS, SUBJECT_BYTES_MAX, SUBJECTS_MAX
 from streaming.tables.topics import CONTROL, ENDPOINT, INGRESS, LEDGER, OUTBOX
 
 EXAMPLES_MAX = 50
@@ -47,9 +47,6 @@ ONE_OF_RUN = ("block", *_OF_DIGEST, "record_first", "record_last", "late")
 
 ONE_OF = ("subject", "selected", "known", *_OF_DIGEST)
 """What a row of a published block tells of each subject, or bundle of such."""
-
-SUBJECTS_MAX = 20
-"""Subjects that one row of unwanted deliveries spells out."""
 
 
 def batch_rows(
@@ -215,19 +212,21 @@ def unwanted_rows(
     Guaranteed ones are certified. A later subscription may request them after all.
     """
     patterns = _patterns(records, wanted)
-    found = joined(records.where(_is_direct()), patterns, ["topic"], "left", is_alone=is_alone)
-    keys, told = _unwanted()
-    grouped = found.where(_is_strange()).groupBy(*keys).agg(*told)
+    found = joined(records.where(is_direct()), patterns, ["topic"], "left", is_alone=is_alone)
+    keys, told = unwanted_columns()
+    grouped = found.where(is_strange()).groupBy(*keys).agg(*told)
     return _rows(grouped, "unwanted", "source_id")
 
 
 @cached_columns
-def _is_direct() -> Column:
+def is_direct() -> Column:
+    """Return whether a record is a delivery of a direct message."""
     return (F.col("topic_kind") == ENDPOINT) & (F.col("delivery")["class"] == "direct")
 
 
 @cached_columns
-def _is_strange() -> Column:
+def is_strange() -> Column:
+    """Return whether `pattern` does not select `subject`; without a pattern nothing is selected."""
     # Java's matching recurses as deep as a subject has levels: too long subjects are left out.
     is_short = F.octet_length("subject") <= SUBJECT_BYTES_MAX
     is_asked = F.when(is_short, F.rlike(F.col("subject"), F.col("pattern")))
@@ -235,9 +234,11 @@ def _is_strange() -> Column:
 
 
 @cached_columns
-def _unwanted() -> tuple[list[Column], list[Column]]:
+def unwanted_columns() -> tuple[list[Column], list[Column]]:
+    """Return by what unwanted deliveries are grouped, and what is told of each group."""
     told = F.col("delivery")
-    subjects = F.array_sort(F.collect_set(_shown("subject")))
+    # Sets leave out what is null, and who has no subject was not asked for by anybody.
+    subjects = F.array_sort(F.collect_set(F.coalesce(_shown("subject"), F.lit(""))))
     keys = [
         *map(F.col, ("topic", "partition")),
         told["topic"].alias("source_id"),

@@ -10,7 +10,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from mesh.model.queues import MOVED_EXT
-from streaming.tables.aggregates import frame_columns, is_addressed, joined
+from streaming.tables.aggregates import (
+    frame_columns,
+    is_addressed,
+    is_direct,
+    is_strange,
+    joined,
+    unwanted_columns,
+)
 from streaming.tables.columns import frame_messages_column, moves_column, with_header
 from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.topics import ENDPOINT, INGRESS
@@ -37,6 +44,13 @@ source_partition int, generation int, since long"""
 FRAME_REQUESTS = """request int, topic string, `partition` int, source_id string,
 source_partition int, generation int, since long, until long, is_arrival boolean"""
 """Frames that may hold a message twice; one row per outbox partition of a request."""
+
+STRANGE_REQUESTS = """request int, topic string, `partition` int, source_id string,
+source_partition int, since long, until long, wanted int"""
+"""Direct deliveries, and the number of the pattern that selects what is wanted of them."""
+
+PATTERNS = "wanted int, pattern string"
+"""Patterns by number: many requests may have one in common."""
 
 END_REQUESTS = "request int, topic string, `partition` int, position long"
 """Positions in outbox partitions; the question is what the frames below them hold."""
@@ -206,6 +220,31 @@ def delivery_faults(
     )
     keys = ["topic", "partition", "source_id", "source_partition", "generation"]
     return _repeats(joined(delivered, requests, keys, is_alone=is_alone))
+
+
+def strange_deliveries(
+    records: DataFrame, requests: DataFrame, patterns: DataFrame, *, is_alone: bool = False
+) -> DataFrame:
+    """Return per request, for which there are some, the deliveries that nobody has requested.
+
+    Args:
+        records: Parsed records of the endpoint partitions concerned.
+        requests: As `STRANGE_REQUESTS`.
+        patterns: As `PATTERNS`.
+        is_alone: As in `case_outcomes`.
+    """
+    told = F.col("delivery")
+    delivered = records.where(is_direct()).select(
+        *("topic", "partition", "offset", "subject", "delivery"),
+        F.lower(F.hex(told["topic"])).alias("source_id"),
+        told["partition"].alias("source_partition"),
+    )
+    keys = ["topic", "partition", "source_id", "source_partition"]
+    is_meant = F.col("offset").between(F.col("since"), F.col("until"))
+    doubted = joined(delivered, requests, keys, is_alone=is_alone).where(is_meant)
+    judged = joined(doubted, patterns, ["wanted"], is_alone=is_alone)
+    _, columns = unwanted_columns()
+    return _lines(judged.where(is_strange()).groupBy("request", *keys).agg(*columns))
 
 
 def frame_faults(raw: DataFrame, requests: DataFrame, *, is_alone: bool = False) -> DataFrame:

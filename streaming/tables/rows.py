@@ -17,6 +17,9 @@ from streaming.tables.filters import ALL
 SUBJECT_BYTES_MAX = 250
 """No subject has more bytes. Spec: K7."""
 
+SUBJECTS_MAX = 20
+"""Subjects that one row of unwanted deliveries of a batch spells out."""
+
 NODES_MAX = 1_000
 """Nodes of a path that are kept: no mesh has a longer way, so its beginning is none either."""
 
@@ -280,7 +283,7 @@ class UnwantedRow:
         last: Highest one.
         record_first: Lowest offset in the endpoint topic.
         record_last: Highest one.
-        subjects: Of them, or as many as are spelled out.
+        subjects: Of them, empty for none, or as many as are spelled out.
     """
 
     place: TopicPartition
@@ -301,7 +304,7 @@ class UnwantedRow:
             last=max(self.last, more.last),
             record_first=min(self.record_first, more.record_first),
             record_last=max(self.record_last, more.record_last),
-            subjects=tuple(dict.fromkeys((*self.subjects, *more.subjects))),
+            subjects=tuple(dict.fromkeys((*self.subjects, *more.subjects)))[:SUBJECTS_MAX],
         )
 
 
@@ -349,7 +352,7 @@ class NeedlessRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MicroBatch:
     """All small rows of one micro-batch; those of one topic partition in offset order.
 
     Attributes:
@@ -374,14 +377,14 @@ class Batch:
     minutes: Sequence[MinuteRow] = ()
     needless: Sequence[NeedlessRow] = ()
 
-    def only(self, is_wanted: Callable[[str], bool]) -> Batch:
+    def only(self, is_wanted: Callable[[str], bool]) -> MicroBatch:
         """Return the rows of topics that are wanted."""
         tables = {one.name: getattr(self, one.name) for one in fields(self)}
         topics = {row.place.topic: None for rows in tables.values() for row in rows}
         others = {topic: None for topic in topics if not is_wanted(topic)}
         if not others:
             return self
-        return Batch(
+        return MicroBatch(
             **{
                 name: [row for row in rows if row.place.topic not in others]
                 for name, rows in tables.items()
@@ -394,7 +397,7 @@ Fields = Mapping[str, Any]
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
-def read_batch(lines: Iterable[str]) -> Batch:
+def read_batch(lines: Iterable[str]) -> MicroBatch:
     """Return the batch that the JSON lines of `batch_rows` stand for, in a fixed order.
 
     Of those called `newest` the last of each key counts.
@@ -409,14 +412,14 @@ def read_batch(lines: Iterable[str]) -> Batch:
         *map(_small, tables.get("small", ())),
         *{(one.place, one.key): one for one in newest}.values(),
     ]
-    return Batch(
+    return MicroBatch(
         ingress=[*chain.from_iterable(map(_ingress, tables.get("ingress", ())))],
         deliveries=sorted(deliveries, key=lambda row: row.record_first),
         frames=frames,
         small=sorted(small, key=_by_offset),
         ledgers=sorted(map(_small, tables.get("ledger", ())), key=_by_offset),
         strays=[_stray(one) for one in tables.get("stray", ())],
-        unwanted=[_unwanted(one) for one in tables.get("unwanted", ())],
+        unwanted=[unwanted_of(one) for one in tables.get("unwanted", ())],
         minutes=[_minute(one) for one in tables.get("minute", ())],
         needless=[_needless(one) for one in tables.get("needless", ())],
     )
@@ -529,7 +532,8 @@ def _stray(fields: Fields) -> StrayRow:
     return StrayRow(_place(fields), fields["n"], fields["first"], fields["last"])
 
 
-def _unwanted(fields: Fields) -> UnwantedRow:
+def unwanted_of(fields: Fields) -> UnwantedRow:
+    """Return a row of unwanted deliveries, as Spark gives it back."""
     return UnwantedRow(
         place=_place(fields),
         source=SourceKey(fields["source_id"], fields["source_partition"]),

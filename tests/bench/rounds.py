@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+import psutil
+
 from mesh.errors import MeshError, StartError
 from mesh.local.jars import Progress
 from tests.bench.contenders import Contender
@@ -16,6 +18,10 @@ from tests.bench.stage import NODES, Stage
 
 REST_S = 0.3
 """Between loading and release: the broker finishes what the load left it."""
+
+
+MEMORY_MIN = 1 << 30
+"""With less left, programs are read again from disk while they run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +116,10 @@ class Rounds:
                 )
                 if figure.foreign > self._settings.foreign and not done.disturbed:
                     done.disturbed = f"{contender.name}: others used {figure.foreign:.0%} of a core"
+        available = psutil.virtual_memory().available
+        if available < MEMORY_MIN and not done.disturbed:
+            done.disturbed = f"only {available >> 20} MB of memory are left"
+        self._stage.forget()
         done.figures = {name: done.figures[name] for name in self._names if name in done.figures}
         return done
 

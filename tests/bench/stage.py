@@ -35,6 +35,10 @@ from tests.bench.meter import OTHER_CORE, pin
 
 PARTITIONS = 4
 HEAP_MB = 768
+SEGMENT_BYTES = 16 << 20
+"""Records are deleted by whole segments: smaller than what a round writes to a partition."""
+KEPT = 100
+"""Records at the end of each partition that stay: whoever reads it may stand before a marker."""
 START_S = 60.0
 NODES = ("a", "b", "c", "d", "s")
 BEHIND = {"b": "a", "c": "b", "d": "c", "s": "b"}
@@ -101,7 +105,11 @@ class Stage:
         self._progress = progress
         file = directory / "bench.yaml"
         file.write_text(topology, encoding="utf-8")
-        settings = {"log.segment.bytes": str(128 << 20)}
+        settings = {
+            "log.segment.bytes": str(SEGMENT_BYTES),
+            "log.retention.check.interval.ms": "5000",
+            "log.segment.delete.delay.ms": "1000",
+        }
         self.broker = EmbeddedKafka(
             "here",
             directory / "kafka",
@@ -240,6 +248,22 @@ class Stage:
 
         wait_for(self.fleet, is_decided, f"at rest: {topic}", pause_s=0.02)
         return ends
+
+    def forget(self) -> None:
+        """Delete what everybody has read: logs are in memory, and each round writes gigabytes."""
+        admin = self.kafka.admin()
+        settings = admin.settings([one for one in admin.named("") if not one.startswith("__")])
+        found = admin.describe(
+            [topic for topic, of in settings.items() if of.get("cleanup.policy") == "delete"]
+        )
+        places = [
+            TopicPartition(topic, index)
+            for topic, info in found.items()
+            for index in range(info.partitions)
+        ]
+        ends, starts = admin.ends(places), admin.starts(places)
+        below = {place: end - KEPT for place, end in ends.items()}
+        admin.delete_before({place: at for place, at in below.items() if at > starts[place]})
 
     def hold(self, *nodes: str) -> None:
         """Have nodes read nothing of whoever is before them."""

@@ -73,10 +73,13 @@ class Mesh:
     def view(self) -> MeshView:
         return MeshView(self.topology, self.world.kafka, self.now_ms)
 
-    def change(self, after: Topology, *, allow_delete: bool = False) -> None:
+    def change(self, after: Topology, *, allow_delete: bool = False) -> int:
         """Have another topology be put in force as an operator does; who is new must run by then.
 
         What is in force must have been written before.
+
+        Returns:
+            The number of what is in force then.
         """
         view = self.view()
         found, _ = read_in_force(self.world.kafka, self.topology.prefix)
@@ -93,7 +96,8 @@ class Mesh:
                 tell=lambda _: None,
             )
             begun = mesh.begun_last()
-            change_mesh(mesh, after, begun, lambda _: "", allow_delete=allow_delete)
+            done = change_mesh(mesh, after, begun, lambda _: "", allow_delete=allow_delete)
+            return done.number
         finally:
             view.close()
 

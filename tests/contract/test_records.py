@@ -189,7 +189,7 @@ def test_a_missing_topic_fails_the_transaction_by_name(stand: Stand) -> None:
 
 
 def test_a_transactional_writer_writes_in_transactions_only(stand: Stand) -> None:
-    """Misuse is our bug and says so."""
+    """Misuse is our bug and says so. Spec: R17."""
     topic = stand.topic()
     writer = stand.kafka.writer("w", f"id.{topic}")
     with pytest.raises(InvariantError):

@@ -114,7 +114,7 @@ def test_two_open_transactions_hide_from_the_older(stand: Stand) -> None:
 
 
 def test_a_successor_ends_what_its_predecessor_left_open(stand: Stand) -> None:
-    """Taking the id aborts the open transaction: readers go on, the old records are unseen."""
+    """Taking the id aborts the open transaction: readers go on, the old records are unseen. Spec: R2."""
     topic = stand.topic()
     place = TopicPartition(topic, 0)
     old = stand.kafka.writer("old", f"id.{topic}")
@@ -129,7 +129,7 @@ def test_a_successor_ends_what_its_predecessor_left_open(stand: Stand) -> None:
 
 
 def test_a_fenced_writer_can_do_nothing_any_more(stand: Stand) -> None:
-    """Commit raises, so does everything after it; nothing of it is ever seen. Spec: K-7."""
+    """Commit raises, so does everything after it; nothing of it is ever seen. Spec: K-7, R2."""
     topic = stand.topic()
     place = TopicPartition(topic, 0)
     old = stand.kafka.writer("old", f"id.{topic}")

@@ -22,7 +22,7 @@ from mesh.config.legal import load_legal_topology
 from mesh.transport.probes import parse_address
 from mesh.worker.http.server import Port
 from streaming.config import arguments
-from streaming.job.port import Port as AuditPort
+from streaming.job.port import AuditPort
 from tests.helm.conftest import CHART, Manifest, Render, manifests_of
 from tests.helm.releases import (
     BASE,
@@ -209,6 +209,9 @@ def test_workers_send_spans_where_they_are_told(render: Render) -> None:
     egress = of_kind(manifests, "NetworkPolicy")["rel-trellis-mesh"]["spec"]["egress"]
     assert {"protocol": "TCP", "port": 4318} in [port for one in egress for port in one["ports"]]
     assert "--traces" not in worker(render(BASE))["command"]
+    six = {"enabled": True, "endpoint": "http://[fd00::1]:4319/v1"}
+    egress = of_kind(render({**EVERYTHING, "traces": six}), "NetworkPolicy")["rel-trellis-mesh"]
+    assert {"protocol": "TCP", "port": 4319} in egress["spec"]["egress"][-1]["ports"]
 
 
 def test_probes_ask_what_the_port_answers(render: Render) -> None:
@@ -223,6 +226,13 @@ def test_probes_ask_what_the_port_answers(render: Render) -> None:
     # A loop that hangs is found by the port itself; the pod is not killed for one slow answer.
     assert live["failureThreshold"] * live["periodSeconds"] <= 30
     assert not {"startupProbe", "readinessProbe"} & worker(render(MATRIX["bare"])).keys()
+
+
+@pytest.mark.parametrize("probe", ["startupProbe", "livenessProbe", "readinessProbe"])
+def test_a_probe_may_have_the_times_of_kubernetes(render: Render, probe: str) -> None:
+    """All of ours are left out, and what it asks is there."""
+    times = dict.fromkeys(("periodSeconds", "timeoutSeconds", "failureThreshold"))
+    assert set(worker(render({**BASE, probe: times}))[probe]) == {"httpGet"}
 
 
 def test_each_node_has_its_own_secrets_environment_and_place(render: Render) -> None:
@@ -284,6 +294,8 @@ def test_an_evaluation_needs_no_kafka(render: Render) -> None:
         assert wanted <= broker["spec"]["template"]["metadata"]["labels"].items()
         assert str(service["ports"][0]["port"]) == port
         assert "volumeClaimTemplates" not in broker["spec"]
+        # What it keeps ends with its pod: nobody waits until it has closed that with care.
+        assert broker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] <= 5
         addresses.add(f"{name}={address}")
     commands = [worker(manifests)["command"]]
     jobs = of_kind(manifests, "Job")
@@ -373,7 +385,7 @@ def test_a_network_policy_covers_workers_and_leaves_out_who_asks_others(render: 
         if wanted <= (labels := pod["metadata"]["labels"]).items()
     }
     closed = components - {*left_out["values"]}
-    assert closed == {"worker", "audit", "dashboard", "doctor", "validate"}
+    assert closed == {"worker", "audit", "doctor", "validate"}  # the page's is in test_page.py
     assert {*left_out["values"]} <= components
     [ingress] = policy["ingress"]
     assert [one["port"] for one in ingress["ports"]] == [8080]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,9 +14,11 @@ import helm_python
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 from kubernetes_validate.utils import all_versions  # type: ignore[import-untyped]
+from ruamel.yaml import YAML
 
+from mesh.config.kafka_options import bootstrap_fault
 from mesh.transport.kafka.settings import is_secret
-from tests.helm.conftest import CHART, Manifest, Render
+from tests.helm.conftest import CHART, Manifest, Render, manifests_of
 from tests.helm.values_table import defaults, leaves
 
 NEWEST = all_versions()[-1]
@@ -209,6 +213,62 @@ def test_long_names_of_releases_stay_apart(render: Render) -> None:
     assert not found[0] & found[1]
 
 
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("east", "rel-east"),
+        ("mesh_East", "rel-mesh-east"),
+        ("_2", "rel-2"),
+        *(("x" * length, None) for length in (58, 60, 70)),  # what says the version is cut
+    ],
+)
+def test_a_parent_chart_may_call_it_otherwise(tmp_path: Path, alias: str, name: str | None) -> None:
+    """Helm takes any letters, digits, hyphens and underscores as the alias of a dependency."""
+    values = {alias: BASE, "global": {"imageRegistry": "registry.example"}}
+    parent = parent_of(tmp_path, alias)
+    manifests = manifests_of(parent.render(values, name="rel", namespace="mesh"))
+    well_formed(manifests)
+    assert name is None or name in {one["metadata"]["name"] for one in manifests}
+
+
+def parent_of(folder: Path, *aliases: str) -> helm_python.Chart:
+    """Return a chart that has this one as a dependency, once under each of these names."""
+    shutil.copytree(CHART, folder / "charts" / CHART.name)
+    about = YAML(typ="safe").load((CHART / "Chart.yaml").read_text("utf-8"))
+    named = {one: about[one] for one in ("name", "version")}
+    wanted = [{**named, "repository": "", "alias": alias} for alias in aliases]
+    parent = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": wanted}
+    (folder / "Chart.yaml").write_text(json.dumps(parent))
+    return helm_python.Chart.load(str(folder))
+
+
+def test_sites_of_one_release_stay_apart_whatever_it_is_called(tmp_path: Path) -> None:
+    """Its name may contain those of all of them."""
+    parent = parent_of(tmp_path, "eu", "us")
+    files = parent.render({"eu": BASE, "us": BASE}, name="museum", namespace="mesh")
+    manifests = manifests_of(files)
+    well_formed(manifests)
+    assert {"museum-eu", "museum-us"} <= {one["metadata"]["name"] for one in manifests}
+
+
+def test_templates_of_a_parent_chart_are_not_taken_for_ours(tmp_path: Path, render: Render) -> None:
+    """All charts share the names of theirs: `helm create mesh` makes some that begin with `mesh.`."""
+    parts = "".join(path.read_text("utf-8") for path in (CHART / "templates").glob("**/*.*"))
+    ours = re.findall(r'define "(.*?)"', parts)
+    assert ours
+    assert {name.partition(".")[0] for name in ours} == {CHART.name}
+    shutil.copytree(CHART, tmp_path / "charts" / CHART.name)
+    (tmp_path / "Chart.yaml").write_text('{"apiVersion": "v2", "name": "mesh", "version": "1.0.0"}')
+    (tmp_path / "templates").mkdir()
+    theirs = (
+        f'{{{{- define "mesh.{name.partition(".")[2]}" }}}}theirs{{{{ end -}}}}' for name in ours
+    )
+    (tmp_path / "templates" / "_helpers.tpl").write_text("\n".join(theirs))
+    parent = helm_python.Chart.load(str(tmp_path))
+    found = manifests_of(parent.render({CHART.name: BASE}, name="rel", namespace="mesh"))
+    assert found == render(BASE)
+
+
 def paths(values: Mapping[str, Any], at: str = "") -> Iterator[str]:
     """Yield the path of every value and of every mapping of values."""
     for name, value in values.items():
@@ -345,6 +405,9 @@ def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
         ({"topology": {"spec": {"nodes": {"tk1": {"kafka": False}}}}}, "/topology/spec/nodes/tk1/kafka': got boolean"),
         ({"topology": {"spec": {"zones": {"WO": {"links": [["tk1", False]]}}}}}, "/zones/WO/links/0/1': got boolean"),
         ({"topology": {"spec": {"zones": {"WO": {"nodes": ["tk1", True]}}}}}, "/zones/WO/nodes/1': got boolean"),
+        ({"topology": {"spec": {"zones": {"J": {"kind": "join", "from": False}}}}}, "/zones/J/from': got boolean"),
+        ({"topology": {"spec": {"zones": {"J": {"kind": "join", "to": True}}}}}, "/zones/J/to': got boolean"),
+        ({"topology": {"spec": {"nodes": {"tk1": {"realm": False}}}}}, "/nodes/tk1/realm': got boolean"),
         ({"networkPolicy": {"kafkaPorts": []}}, "kafkaPorts"),
         ({"workers": 101}, "/workers': maximum"),
         ({"nodes": {"tk1": {"workers": 1e6}}}, "/nodes/tk1/workers': maximum"),
@@ -425,6 +488,9 @@ def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
             "extraVolumeMounts: .* at /cache already",
         ),
         ({"extraObjects": [{"metadata": {"name": "a"}}]}, "/extraObjects/0': missing properties 'apiVersion', 'kind'"),
+        ({"extraContainers": [{"name": "a"}]}, "/extraContainers/0': missing property 'image'"),
+        ({"extraInitContainers": [{"name": "a", "image": ""}]}, "/extraInitContainers/0/image"),
+        ({"topology": {"spec": {"zones": {"WO": {"title": "w" * 1_048_000}}}}}, "topology.spec: a ConfigMap has room for .* shorten"),
         ({"image": {"repository": "mesh:1"}}, "/image/repository': 'mesh:1' does not match"),
         ({"image": {"repository": f"mesh@sha256:{'0' * 64}"}}, "/image/repository"),
         ({"image": {"registry": "https://r.example"}}, "/image/registry"),
@@ -439,6 +505,14 @@ def test_a_variable_is_what_is_said_of_it_nearest(render: Render) -> None:
                 "credentials": {"a": {"existingSecret": "s"}, "A": {"existingSecret": "s"}},
             },
             "credentials: A and a differ in case only",
+        ),
+        (
+            {
+                "topology": {"spec": {}, "existingConfigMap": "mine"},
+                "nodes": {"tk1": {"credentials": {"A": {"existingSecret": "s"}}}},
+                "credentials": {"a": {"existingSecret": "s"}},
+            },
+            "nodes.tk1.credentials: A and a differ in case only",
         ),
         ({"topology": {"spec": {"nodes": {"tk1": {"kafka": "tokio"}}}}}, 'nodes.tk1.kafka: .* no Kafka cluster "tokio"'),
         ({"topology": {"spec": {"nodes": {"tk1": None}}}}, "nodes.tk1.kafka: .* no Kafka cluster"),
@@ -481,6 +555,24 @@ def test_an_option_of_a_kafka_cluster_is_one_value(
         render(over(BASE, "topology.spec.kafka.tokyo", options))
     plain = {"bootstrap.servers": "a:9092", "linger.ms": 5, "socket.keepalive.enable": True}
     render(over(BASE, "topology.spec.kafka.tokyo", plain))
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        *("a:9092", "a:9092,SASL_SSL://b.example:9093", "[fd00::1]:9092", "10.0.0.1:1"),
+        *("a", "a:", ":9092", "a:9092,", "a:123456", "a b:9092", "tokyo=a:9092"),
+        *("https://a:9092", "fd00::1:9092", "a:9092/", "user@a:9092"),
+    ],
+)
+def test_addresses_are_those_that_commands_take(render: Render, servers: str) -> None:
+    """No job looks at them before the pods, which would end over them."""
+    given = over(BASE, "bootstrap.tokyo", servers)
+    if bootstrap_fault(servers) is None:
+        well_formed(render(given))
+        return
+    with pytest.raises(helm_python.HelmError, match="/bootstrap/tokyo'"):
+        render(given)
 
 
 def test_volumes_may_lie_where_nothing_is_in_their_way(render: Render) -> None:
@@ -568,7 +660,8 @@ def test_a_secret_never_stands_in_a_config_map(render: Render, option: str) -> N
     """What may not be printed may not be read there either; it is named, and never shown."""
     at = "topology.spec.kafka.tokyo"
     here = {"bootstrap.servers": "a:9092"}
-    render(over(BASE, at, {**here, option: "${file:/etc/mesh/kafka/tokyo/KEY}"}))
+    named = over(BASE, at, {**here, option: "${file:/etc/mesh/kafka/tokyo/KEY}"})
+    render(over(named, "credentials", {"tokyo": {"existingSecret": "s"}}))
     plain = over(BASE, at, {**here, option: "canary"})
     if not is_secret(option):
         render(plain)
@@ -592,3 +685,63 @@ def test_what_looks_at_the_whole_mesh_has_credentials_of_its_own(render: Render,
     with pytest.raises(helm_python.HelmError, match=said):
         render(asking)
     well_formed(render(over(asking, "credentials", {"tokyo": {"existingSecret": "all"}})))
+
+
+@pytest.mark.parametrize("asks", ["topology.apply", "topology.compare", "audit", "dashboard"])
+def test_what_looks_at_the_whole_mesh_has_the_variables_of_its_nodes(
+    render: Render, asks: str
+) -> None:
+    """A variable of one node is that node's alone; an unset one would end jobs and the auditor."""
+    variable = {"name": "TOKYO_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    other = {"name": "TOKYO", "value": "no option refers to it"}
+    alone = over(BASE, "nodes", {"tk1": {"extraEnv": [other, variable]}, "ny1": None})
+    options = {"bootstrap.servers": "a:9092", "sasl.password": "x${env:TOKYO_PASSWORD}"}
+    alone = over(alone, "topology.spec.kafka.tokyo", options)
+    well_formed(render(alone))
+    asking = over(over(alone, f"{asks}.enabled", True), "dashboard.existingSecret", "page")
+    said = (
+        rf"nodes.tk1.extraEnv: .*\({asks}\) has no variable TOKYO_PASSWORD, .* set it in extraEnv"
+    )
+    with pytest.raises(helm_python.HelmError, match=said):
+        render(asking)
+    well_formed(render(over(asking, "extraEnv", [variable])))
+    well_formed(render(over(asking, "extraEnvFrom", [{"secretRef": {"name": "may-have-it"}}])))
+
+
+PASSWORD = {"sasl.password": "${file:/etc/mesh/kafka/tokyo/password}"}
+CERTIFICATE = {"ssl.ca.location": "/etc/mesh/kafka/tokyo/ca.crt"}
+
+
+@pytest.mark.parametrize("option", [PASSWORD, CERTIFICATE])
+def test_files_of_secrets_are_mounted_where_a_topology_looks_for_them(
+    render: Render, option: Mapping[str, str]
+) -> None:
+    """Without the Secret a worker would only say that there is no such file, again and again."""
+    at = "topology.spec.kafka.tokyo"
+    lacking = over(BASE, at, {**BASE["topology"]["spec"]["kafka"]["tokyo"], **option})
+    said = "kafka.tokyo: nothing is mounted at /etc/mesh/kafka/tokyo/ in "
+    with pytest.raises(helm_python.HelmError, match=f"{said}pods of node tk1; .* set credentials"):
+        render(lacking)
+    secret = {"tokyo": {"existingSecret": "s"}}
+    well_formed(render(over(lacking, "credentials", secret)))
+    well_formed(render(over(lacking, "nodes", {"tk1": {"credentials": secret}})))
+    volume = {"extraVolumes": [{"name": "s", "secret": {"secretName": "s"}}]}
+    for path in ("/etc/mesh/kafka", "/etc/mesh/kafka/tokyo/"):
+        mount = {"extraVolumeMounts": [{"name": "s", "mountPath": path}]}
+        well_formed(render({**lacking, **volume, **mount}))
+    # Another site's are its own, unless the whole mesh is looked at from here.
+    other = over(lacking, "nodes", {"ny1": None})
+    well_formed(render(other))
+    with pytest.raises(helm_python.HelmError, match=said + r"what looks .*\(audit\)"):
+        render(over(other, "audit.enabled", True))
+
+
+def test_a_node_may_ask_for_no_resources_where_others_do(render: Render) -> None:
+    """Said of one node, `{}` counts as anything else does: a namespace may have limits of its own."""
+    asked = {
+        one["metadata"]["name"]: one["spec"]["template"]["spec"]["containers"][0]["resources"]
+        for one in render(over(BASE, "nodes", {"tk1": {"resources": {}}, "ny1": None}))
+        if one["kind"] == "StatefulSet"
+    }
+    assert asked["rel-trellis-mesh-tk1"] == {}
+    assert asked["rel-trellis-mesh-ny1"] == defaults()["resources"]

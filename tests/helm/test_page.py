@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import helm_python
@@ -11,7 +11,7 @@ import pytest
 from mesh.api.guard import PROBES
 from mesh.api.serve import ServeSettings
 from mesh.transport.probes import parse_address
-from tests.helm.conftest import Render
+from tests.helm.conftest import Manifest, Render
 from tests.helm.releases import (
     BASE,
     EVERYTHING,
@@ -92,6 +92,17 @@ def test_a_route_of_the_gateway_leads_to_the_page(render: Render) -> None:
     assert "--secure-cookie" in command
 
 
+@pytest.mark.parametrize("host", ["mesh.internal", "10.0.0.1", "fd00::1", "::1"])
+def test_the_page_may_be_called_by_an_address(render: Render, host: str) -> None:
+    """A load balancer need not have a name, and may have an address of IPv6 alone."""
+    page = {"enabled": True, "userHeader": "U", "allowedHosts": [host]}
+    deployed = of_kind(render({**BASE, "dashboard": page}), "Deployment")
+    [container] = deployed["rel-trellis-mesh-dashboard"]["spec"]["template"]["spec"]["containers"]
+    parsed = parsed_by(["dashboard"], container["command"][2:])
+    given = ServeSettings(host="", port=0, user_header="U", allowed_hosts=parsed["allowed_host"])
+    assert host in given.access().hosts
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -108,14 +119,39 @@ def test_a_page_that_nobody_guards_or_finds_is_refused(
         render({**BASE, "dashboard": {"enabled": True, **settings}})
 
 
-def test_who_may_open_the_page_need_not_be_who_may_scrape(render: Render) -> None:
-    """A policy of its own, beside that of all pods."""
+def policies_of(manifests: Sequence[Manifest], labels: Mapping[str, str]) -> list[Manifest]:
+    """Return the policies that hold for a pod: what one of them lets through, is."""
+    found = []
+    for one in of_kind(manifests, "NetworkPolicy").values():
+        chosen = one["spec"]["podSelector"]
+        left_out = any(
+            labels[rule["key"]] in rule["values"] for rule in chosen.get("matchExpressions", [])
+        )
+        if chosen["matchLabels"].items() <= labels.items() and not left_out:
+            found.append(one["spec"])
+    return found
+
+
+@pytest.mark.parametrize("scrapers", [[], [{"podSelector": {}}]])
+def test_who_may_open_the_page_need_not_be_who_may_scrape(
+    render: Render, scrapers: list[Manifest]
+) -> None:
+    """Who else reached it past a proxy that logs people in could say to be anybody."""
     of_whom = {"namespaceSelector": {"matchLabels": {"name": "ingress"}}}
-    policy = {"enabled": True, "from": [{"podSelector": {}}], "dashboardFrom": [of_whom]}
-    found = of_kind(render({**EVERYTHING, "networkPolicy": policy}), "NetworkPolicy")
-    page = found["rel-trellis-mesh-dashboard"]["spec"]
-    assert page["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "dashboard"
-    assert [one["from"] for one in page["ingress"]] == [[of_whom]]
-    assert "rel-trellis-mesh-dashboard" not in of_kind(
-        render({**BASE, "networkPolicy": policy}), "NetworkPolicy"
+    policy = {"enabled": True, "from": scrapers, "dashboardFrom": [of_whom]}
+    manifests = render({**EVERYTHING, "networkPolicy": policy})
+    page, worker = (
+        policies_of(manifests, one["spec"]["template"]["metadata"]["labels"])
+        for one in (
+            of_kind(manifests, "Deployment")["rel-trellis-mesh-dashboard"],
+            of_kind(manifests, "StatefulSet")["rel-trellis-mesh-tk1"],
+        )
     )
+    assert [rule.get("from") for one in page for rule in one["ingress"]] == [[of_whom]]
+    assert [rule.get("from", []) for one in worker for rule in one["ingress"]] == [scrapers]
+    # It asks DNS and Kafka as workers do, which send spans besides.
+    assert [one["policyTypes"] for one in page] == [["Ingress", "Egress"]]
+    *wanted, _collector = [rule for one in worker for rule in one["egress"]]
+    assert [rule for one in page for rule in one["egress"]] == wanted
+    without = of_kind(render({**BASE, "networkPolicy": policy}), "NetworkPolicy")
+    assert set(without) == {"rel-trellis-mesh"}

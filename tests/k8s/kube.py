@@ -175,6 +175,19 @@ class Kube:
         assert done.returncode == 0, f"helm {command}: {done.stderr}{done.stdout}{self.told()}"
         return done.stdout
 
+    def uninstall(self, release: str) -> None:
+        """Uninstall a release whose end is not what a test is about: its pods are killed.
+
+        Workers and brokers end at the same time, and a worker without its broker may take all the
+        time that it is given.
+        """
+        self.helm("uninstall", release, None, "--wait")
+        chosen = ("-l", f"app.kubernetes.io/instance={release}")
+        # Sets first, which would make their pods anew.
+        self.kubectl(
+            "delete", "replicasets,pods", *chosen, "--grace-period=1", "--ignore-not-found"
+        )
+
     def told(self) -> str:
         """Return what pods and events tell, for whoever looks into a failure."""
         pods = self.try_kubectl("get", "pods", "-o", "wide").stdout

@@ -91,7 +91,6 @@ def test_five_commands_lead_to_a_certified_message(kube: Kube, audit_image: str)
         assert status == 200, told
         assert told["mesh"] == "worldwide", told
     finally:
-        kube.helm("uninstall", RELEASE, None, "--wait")
+        kube.uninstall(RELEASE)
         kube.try_kubectl("delete", "secret", "page")
-        # A pod has half a minute to end, and some take it where everything ends at the same time.
         until("its pods are gone", lambda: not kube.objects("pods", instance=RELEASE) or None, 120)

@@ -341,39 +341,30 @@ def test_an_image_that_is_not_there_stops_nobody(kube: Kube) -> None:
 
 
 def test_a_worker_that_cannot_start_stops_the_upgrade(kube: Kube, client: str) -> None:
-    """One worker is away and named with its reason; its mate serves, and a rollback mends it."""
+    """Too large, then without its Secret: one worker is away, the job says which and why.
+
+    Its mate serves, and a rollback mends it.
+    """
     before, good = ages(kube.workers()), revision(kube)
-    huge, within_s = {"resources": {"requests": {"cpu": "64"}}}, int(min(patience_s(10), 60))
-    broken: dict[str, Any] = {
-        "nodes": {"tk1": huge, "ny1": None, "pa1": None},
-        "rollout": {"podSeconds": within_s},
-    }
+    huge = {"resources": {"requests": {"cpu": "64"}}}
+    lacking = {"credentials": {"tokyo": {"existingSecret": "nobody-made-it"}}}
+    cannot_start = (
+        (huge, 10, "Unschedulable"),  # a worker that serves ends first
+        (lacking, 5, "its volumes are not there, a"),  # instead of one that never began
+    )
     with load(kube, client):
-        done = kube.try_helm("upgrade", RELEASE, values(AROUND, **broken))
-        assert done.returncode == 1
-        after = ages(kube.workers())
-        assert [name for name in before if after.get(name) != before[name]] == [pod("tk1")]
-        said = kube.said_by("rollout")
-        assert f"{pod('tk1')} is not ready after {within_s} s: Unschedulable" in said
+        for tk1, quiet_s, why in cannot_start:
+            within_s = int(min(patience_s(quiet_s), 60))
+            nodes = {"tk1": tk1, "ny1": None, "pa1": None}
+            wrong = values(AROUND, nodes=nodes, rollout={"podSeconds": within_s})
+            assert kube.try_helm("upgrade", RELEASE, wrong).returncode == 1
+            after = ages(kube.workers())
+            assert [name for name in before if after.get(name) != before[name]] == [pod("tk1")]
+            said = kube.said_by("rollout")
+            assert f"{pod('tk1')} is not ready after {within_s} s: {why}" in said
         kube.helm("rollback", RELEASE, None, good)
     mended = ages(all_ready(kube, 6))
     assert [name for name in mended if mended[name] != before[name]] == [pod("tk1")]
-
-
-def test_a_secret_that_is_not_there_stops_the_upgrade(kube: Kube) -> None:
-    """One worker waits for it, the job says where to look, and a rollback mends it."""
-    before, good = ages(kube.workers()), revision(kube)
-    lacking = {"tk1": {"credentials": {"tokyo": {"existingSecret": "nobody-made-it"}}}}
-    within_s = int(min(patience_s(10), 60))
-    others = {"ny1": None, "pa1": None}
-    wrong = values(AROUND, nodes={**lacking, **others}, rollout={"podSeconds": within_s})
-    assert kube.try_helm("upgrade", RELEASE, wrong).returncode == 1
-    after = ages(kube.workers())
-    assert [name for name in before if after.get(name) != before[name]] == [pod("tk1")]
-    said = kube.said_by("rollout")
-    assert f"{pod('tk1')} is not ready after {within_s} s: its volumes are not there, a" in said
-    kube.helm("rollback", RELEASE, None, good)
-    all_ready(kube, 6)
 
 
 def test_lost_workers_are_taken_over(kube: Kube, client: str) -> None:

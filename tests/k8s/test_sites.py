@@ -67,7 +67,7 @@ def sites(kube: Kube) -> Iterator[Kube]:
         east_site.result()
     yield kube
     for release in ("west", "east"):
-        kube.helm("uninstall", release, None, "--wait")
+        kube.uninstall(release)
     kube.drop_jobs()
     until("nothing is left", lambda: not kube.objects("pods") or None, patience_s(60))
 
@@ -88,7 +88,7 @@ def test_two_releases_in_one_namespace_are_one_mesh(sites: Kube) -> None:
 
 def test_a_node_does_not_go_with_its_links(sites: Kube) -> None:
     """Its last messages would be left behind: the upgrade fails and says what to do first."""
-    done = sites.try_helm("upgrade", "east", east(ALONE, ("tk1", "ny1"), 20))
+    done = sites.try_helm("upgrade", "east", east(ALONE, ("tk1", "ny1"), 5))
     assert done.returncode == 1
     assert "post-upgrade" in done.stderr
     said = sites.said_by("apply", instance="east")

@@ -1,9 +1,10 @@
-"""What a node keeps of neighbours in a Kafka cluster that it reads no more is never deleted.
+"""What a node keeps of neighbours in a Kafka cluster that it reads no more stays until it is told.
 
 Nodes come and go under names that never come again, and an operator deletes their topics. Of each,
 lanes keep where they stood in its outboxes: a node that comes back with them goes on there, and
 whether they are deleted is known in its Kafka cluster alone. Workers that read it still look there,
-and forget them; one that starts when no link leads there any more does not.
+and forget them; one that starts when no link leads there any more does not, and an operator has to
+say that they are deleted (`mesh node forget`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mesh.lane.following import Following
 from mesh.model.control import Stage
-from mesh.operate.changes.draining import Drain
+from mesh.operate.changes.draining import OutboxDrain
 from mesh.worker.control.topology_changes import TopologyChanges
 from tests.mutations.patching import Mutation, Patches
 
@@ -28,7 +28,7 @@ def late_sources_untold(patches: Patches) -> None:
 
 
 def nothing_drains(patches: Patches) -> None:
-    patches.put(Drain, "behind", lambda drain, progresses: {})
+    patches.put(OutboxDrain, "behind", lambda drain, progresses: {})
 
 
 CHANGE_BUGS = (

@@ -31,6 +31,7 @@ from tests.component.worker import test_unproven_start as unproven_start
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.cured import Cured, Plant, Shown, assert_found
 from tests.mutations.patching import Patches
+from tests.said import listening
 from tests.sim import test_lost_topology as lost_topology
 from tests.sim import test_queue_dead_members as dead_members
 from tests.unit.core import test_completion as completion
@@ -69,7 +70,8 @@ def old_marks_prove(patches: Patches) -> None:
 
 def clients_are_recreated_while_nobody_is_there() -> None:
     when = "while nobody is there"
-    recreated_control.test_a_clients_topic_recreated_is_read(SmallMesh(), when)
+    with listening() as said:
+        recreated_control.test_a_clients_topic_recreated_is_read(said, SmallMesh(), when)
 
 
 @CURED.found_by(clients_are_recreated_while_nobody_is_there)
@@ -160,7 +162,8 @@ def unproven_marks_are_acknowledged(patches: Patches) -> None:
 
 def a_change_is_gone() -> None:
     mesh = lost_topology.changed()
-    lost_topology.test_nobody_waits_for_a_change_that_is_gone(mesh, ["far"], [b"change"])
+    with listening() as said:
+        lost_topology.test_nobody_waits_for_a_change_that_is_gone(said, mesh, ["far"], [b"change"])
 
 
 @CURED.found_by(a_change_is_gone)

@@ -51,7 +51,8 @@ def nobody_looks_before_he_leads(patches: Patches) -> None:
 
 def a_link_loses_its_leader_inside_a_transaction() -> None:
     shown = unwritable.test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links
-    shown(SmallMesh())
+    with listening() as said:
+        shown(said, SmallMesh())
 
 
 @CURED.found_by(a_link_loses_its_leader_inside_a_transaction)

@@ -174,7 +174,7 @@ def realm_messages_leave_it(patches: Patches) -> None:
     def wrong(node, scope, *, but=None):
         return (one for one, end in node.links.items() if end.is_up and one != but)
 
-    patches.put(recovery.Node, "ways", wrong)
+    patches.put(recovery.TreeState, "ways", wrong)
 
 
 def edges_stay(patches: Patches) -> None:
@@ -212,7 +212,7 @@ def moved_roles_are_sent_old_messages(patches: Patches) -> None:
 
 
 def recovery_follows_routes(patches: Patches) -> None:
-    ways = recovery.Node.ways
+    ways = recovery.TreeState.ways
     spread = recovery._spread
 
     def wrong(node, own, batch, spew=0):
@@ -224,7 +224,7 @@ def recovery_follows_routes(patches: Patches) -> None:
         only = table.links(NO_INSTANCE)
         inner = Patches()
         inner.put(
-            recovery.Node,
+            recovery.TreeState,
             "ways",
             lambda self, scope, *, but=None: [
                 one for one in ways(self, scope, but=but) if one in only

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
-from mesh.model.topology import Topology
+from mesh.model.topology import Topology, ZoneForm, ZoneKind
 
-KINDS = ["cluster", "one-hop", "multi-hop", "external"]
+KINDS = [kind.value for kind in ZoneKind if kind.form is not ZoneForm.ENDS]
+"""Of zones that are drawn by their nodes or links; joins are added by their ends."""
 
 
 def random_topology(rng: random.Random, *, nodes_max: int = 8, lanes_max: int = 1) -> Topology:

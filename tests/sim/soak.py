@@ -1,7 +1,8 @@
 """`python -m tests.sim.soak [--days 10] [--left-days 7]`: days of churn, and nothing is left of it.
 
-Subscriptions, queues with consumers, leases and a target that refuses records come and go, under
-names that never come again, while one node of the mesh is down for good and workers begin anew.
+Subscriptions, queues with consumers, leases, a target that refuses records, and nodes with their
+links come and go, under names that never come again, while one node of the mesh is down for good
+and a worker begins anew. The one whose links come and go runs on.
 What workers hold in memory, the topics, the keys of compacted topics and the largest control record
 must end where they were after the first hours. Brokers compact and delete meanwhile as real ones
 do, and topics of endpoints that are gone are deleted, as an operator does.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -20,32 +21,42 @@ import structlog
 from mesh.client.consuming import QueueConsumer
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab import world
+from mesh.lab.driver import Driver
+from mesh.lab.play import run_step
+from mesh.lab.proposals import Mesh, Proposal
+from mesh.lab.simulated import SimulatedBackend
+from mesh.lab.steps import Apply
+from mesh.lab.tally import Tally
 from mesh.lab.world import World
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.topics import TopicNames
+from mesh.model.topology import Topology
 from mesh.node import queues
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_log import PartitionLog
+from mesh.transport.port import Record
+from mesh.view.mesh_view import MeshView
 from mesh.wire.keys import subscription_key
 
-NODES = "abcd"
+NODES = "abcde"
 DEAD = "d"
+HOST = "e"
+"""Whose links come and go. No walk leads from there to the node that is down: a change that ends
+walks waits for all whose they are."""
+
+GUEST_ROUNDS = 6
+"""In so many rounds a node comes, and goes again."""
+
 ROUND_MS = 30_000
 HOUR_MS = 3_600_000
 AT_LAST = 20
-"""So many rounds are looked at: workers begin anew within them, and memos are emptied."""
+"""So many rounds are looked at: a worker begins anew within them, and memos are emptied."""
 
 A_DAY = 144
 """Rounds of a day, when ten minutes lie between two: what is emptied now and then is so within it."""
 
 TOLERANCE = 0.05
-SPEC: Mapping[str, object] = {
-    "kafka": {"k": {}},
-    "keep": "5m",
-    "nodes": {node: {} for node in NODES},
-    "zones": {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"], ["b", "d"]]}},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +74,50 @@ class Sizes:
         return {name: after / max(1, old) - 1 for name, (old, after) in pairs.items()}
 
 
+def topology(guest: str = "") -> Topology:
+    """Return the mesh, with a guest or without."""
+    links = [["a", "b"], ["b", "c"], ["b", DEAD]]
+    return topology_from_mapping(
+        {
+            "kafka": {"k": {}},
+            "keep": "5m",
+            "nodes": {node: {} for node in (*NODES, *([guest] if guest else []))},
+            "zones": {
+                "Z": {"kind": "multi-hop", "links": links},
+                "Y": {"kind": "one-hop", "links": [[HOST, guest]] if guest else []},
+            },
+        }
+    )
+
+
 @dataclass(slots=True)
 class Soak:
-    """A mesh of four nodes, one of which is dead, and what comes and goes there."""
+    """A mesh of five nodes, one of which is dead, and what comes and goes there."""
 
     seed: int = 1
-    world: World = field(init=False)
+    world: SimulatedBackend = field(init=False)
+    driver: Driver = field(init=False)
     names: TopicNames = field(default_factory=TopicNames)
     round: int = 0
+    guest: str = ""
+    _proposals: dict[int, Proposal] = field(default_factory=dict)
     _gone: deque[tuple[int, str]] = field(default_factory=deque)
     _consumers: list[QueueConsumer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Start all; kill one."""
-        self.world = World(topology_from_mapping(SPEC), seed=self.seed)
-        for node in NODES:
-            self.world.start(node)
+        mesh = topology()
+        self.world = SimulatedBackend(mesh, self.seed)
+        self.driver = Driver(  # it starts the nodes
+            mesh,
+            self.world,
+            Tally(mesh, self.world.kafka, self.world.now_ms),
+            MeshView(mesh, self.world.kafka, self.world.now_ms),
+            proposals=self._proposals,
+        )
         self.world.start("a", 1)  # a standby
         self.run(5_000)
-        for node in "ac":
+        for node in ("a", "c", HOST):
             self._subscribe(node, "stays", f"{node}/>")
         self._subscribe(DEAD, "waits", "d/x")
         self.run(5_000)
@@ -115,6 +151,11 @@ class Soak:
         self._consumers.append(self._consume(node, queue))
         stuck = self.kafka.topics[self.names.endpoint("c", "stays")]
         stuck.message_bytes_max = 1 if number % 5 == 0 else 1_000_000
+        if number % GUEST_ROUNDS == 1:
+            self._welcome(f"g{number}")
+        if self.guest:
+            self._publish(HOST, f"{self.guest}/1")
+            self._publish(self.guest, f"{HOST}/1")
         for subject in ("a/1", "c/1", f"x/{number % 10}", f"q/{number % 10}", "lease/x"):
             self._publish("abc"[number % 2], subject)
         self.run(ROUND_MS // 2)
@@ -125,6 +166,8 @@ class Soak:
         self._gone += [
             (self.world.clock.ms, self.names.endpoint(node, one)) for one in (channel, queue)
         ]
+        if number % GUEST_ROUNDS == GUEST_ROUNDS // 2:
+            self._see_off()
         if number % 20 == 0:
             self.world.kill("b")
             self.world.start("b")
@@ -133,17 +176,45 @@ class Soak:
 
     def sizes(self) -> Sizes:
         """Return what there is now, each worker's part and each broker's."""
-        logs = [
-            log for topic in self.kafka.topics.values() if topic.compacted for log in topic.logs
-        ]
-        records = [one for log in logs for one in log.entries if one is not None]
-        live = [one for one in records if one.value() is not None]
+        live = self._live()
         return Sizes(
             memory=sum(sum(1 for _ in reachable(one)) for one in self.world.workers.values()),
             topics=len(self.kafka.topics),
             keys=len({(one.topic(), one.key()) for one in live}),
             record=max(len(one.value() or b"") for one in live),
         )
+
+    def largest(self) -> str:
+        """Return which record is the largest, for whoever wonders what grows."""
+        one = max(self._live(), key=lambda one: len(one.value() or b""))
+        return f"{one.topic()} {(one.key() or b'').decode(errors='replace')}"
+
+    def _live(self) -> Sequence[Record]:
+        """Return the records of compacted topics that are no tombstones."""
+        topics = [one for one in self.kafka.topics.values() if one.compacted]
+        records = [one for topic in topics for log in topic.logs for one in log.entries]
+        return [one for one in records if one is not None and one.value() is not None]
+
+    def _welcome(self, guest: str) -> None:
+        """Have a node come, linked with its host, and subscribe."""
+        self.guest = guest
+        self._change()
+        self._subscribe(guest, "stays", f"{guest}/>")
+        self.run(4_000)
+
+    def _see_off(self) -> None:
+        """Have the guest go; its topics are deleted later, like those of endpoints."""
+        self._subscribe(self.guest, "stays", f"{self.guest}/>", None)
+        self.run(4_000)
+        left, self.guest = self.guest, ""
+        self._change()
+        levels = {name: name.split(".") for name in self.kafka.topics}
+        self._gone += [(self.world.clock.ms, name) for name, all_ in levels.items() if left in all_]
+
+    def _change(self) -> None:
+        number = 1 + max(self._proposals, default=0)
+        self._proposals[number] = Proposal(mesh=Mesh(spec={}, topology=topology(self.guest)))
+        run_step(self.driver, number, Apply(timeout=60))
 
     def _keep_house(self) -> None:
         """Have brokers compact and delete, and delete the topics of endpoints long gone."""
@@ -235,7 +306,8 @@ def soak(
             mesh.run(rest_ms)
             last.append(mesh.sizes())
             if mesh.round % 100 == 0:
-                sys.stderr.write(f"{mesh.world.clock.ms / HOUR_MS:6.1f} h  {last[-1]}\n")
+                told = f"{last[-1]}, the largest {mesh.largest()}"
+                sys.stderr.write(f"{mesh.world.clock.ms / HOUR_MS:6.1f} h  {told}\n")
         pieces = [[getattr(one, name) for one in last] for name in Sizes.__slots__]
         found.append(Sizes(*map(max, pieces)))
     return found[0], found[1]

@@ -16,6 +16,7 @@ from mesh.model.topology import Topology
 from mesh.transport.port import TopicSpec
 from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key
+from tests.said import Said
 from tests.sim.apart import (
     ApartMesh,
     file,
@@ -170,12 +171,18 @@ def test_a_refused_link_comes_up_when_its_cause_is_gone(seed: int) -> None:
     mesh.assert_settled()
 
 
-def test_a_refused_link_comes_up_after_a_change_of_a_mesh_that_lives() -> None:
+def test_a_refused_link_comes_up_after_a_change_of_a_mesh_that_lives(said: Said) -> None:
     """Each node follows what is in force in its own Kafka cluster. Spec: K27, K28."""
     mesh = ApartMesh(ring("abc"), seed=3)
     mesh.start("c", "a", "b")
     mesh.settle()
     assert mesh.refused() == {frozenset("bc")}
+    refused = said.of("link.refused")
+    assert {(one["log_level"], one["neighbour"]) for one in refused} >= {
+        ("warning", "b"),
+        ("warning", "c"),
+    }
+    assert all("by two walks" in one["text"] for one in refused)
     for node, left in (("a", "ac"), ("b", "bc")):
         mesh.files[node] = file("abc", Z=multi_hop(left))
         text = published_text(mesh.files[node])
@@ -185,6 +192,9 @@ def test_a_refused_link_comes_up_after_a_change_of_a_mesh_that_lives() -> None:
             mesh.run(3_000, load=True)
     mesh.settle()
     assert not mesh.refused()
+    opened = said.of("link.open")
+    assert {"log_level": "warning", "neighbour": "b"} in opened
+    assert {"log_level": "warning", "neighbour": "c"} in opened
     mesh.assert_settled()
 
 

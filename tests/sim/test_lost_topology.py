@@ -88,11 +88,14 @@ def lacking(mesh: ChangedMesh) -> Mapping[str, tuple[str, int, bool]]:
 @pytest.mark.parametrize("keys", [[change_key()], [change_key(), config_key()]])
 @pytest.mark.parametrize("kafka", [["k", "far"], ["far"]])
 def test_nobody_waits_for_a_change_that_is_gone(
-    mesh: ChangedMesh, kafka: list[str], keys: list[bytes]
+    said: Said, mesh: ChangedMesh, kafka: list[str], keys: list[bytes]
 ) -> None:
     """What is in force stands there, or was taken back, so that nodes go by their files."""
     lose(mesh, kafka, *keys)
     start_over(mesh)
+    gone = said.of("change.gone")
+    assert {(one["log_level"], one["lane"]) for one in gone} == {("warning", 0)}
+    assert all(one["known"] > one["told"] for one in gone)
     assert newest_come(mesh)
     mesh.assert_exact()
 

@@ -25,10 +25,11 @@ from mesh.transport.port import TopicPartition
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
 from mesh.worker.control.topology_changes import TopologyChanges
-from mesh.worker.process.commits import CommitsAtOnce, Outcome
+from mesh.worker.process.commits import CommitOutcome, CommitsAtOnce
 from mesh.worker.process.transactions import write_rows
 from mesh.worker.queue_moves.mover import _transact
 from tests.component.in_memory_mesh import Mesh, put_in_force
+from tests.said import Said
 from tests.sim.queue_stage import ANY, CHAIN, HOME, Stage, Start
 
 
@@ -253,7 +254,7 @@ class SlowMoves(CommitsAtOnce):
         self.late: list[Callable[[], None]] = []
         self.are_slow = True
 
-    def begin(self, commit: Callable[[], None]) -> Outcome | None:
+    def begin(self, commit: Callable[[], None]) -> CommitOutcome | None:
         if not self.are_slow or not isinstance(commit, partial) or commit.func is not _transact:
             return super().begin(commit)
         writer, moving, passed, ticket = commit.args
@@ -375,8 +376,7 @@ class SlowConsumer:
         if in_hand and self.stage.mesh.now_ms() >= self._until_ms:
             self.consumer.ack(one := in_hand.pop())
             self.done.append(one.message.payload)
-        given = self.consumer.read(0.0, 0 if in_hand else 1)
-        if given:
+        if not in_hand and (given := self.consumer.read(0.0, 1)):
             in_hand += given
             self._until_ms = self.stage.mesh.now_ms() + 30_000
         self.consumer.commit()
@@ -480,7 +480,7 @@ def test_direct_messages_move_too_and_stay_direct(stage_of: Start) -> None:
     consumer.close()
 
 
-def test_what_is_no_message_does_not_move_and_is_told(stage_of: Start) -> None:
+def test_what_is_no_message_does_not_move_and_is_told(said: Said, stage_of: Start) -> None:
     """It becomes a dead letter of the node: nothing disappears silently. Spec: DESIGN 4.4."""
     stage = stage_of(ANY)
     stage.queue("p", "t")
@@ -491,7 +491,11 @@ def test_what_is_no_message_does_not_move_and_is_told(stage_of: Start) -> None:
     stage.consume("t")
     stage.until_all()
     letters = list(read_letters(stage.mesh.topology, kafka, "p", 100))
-    assert [one.header.reason for one in letters if one.header] == ["NOT_MOVED"]
+    [letter] = [one.header for one in letters if one.header]
+    assert letter.reason == "NOT_MOVED"
+    place = {"queue": "jobs", "lane": 0, "offset": letter.offset}
+    told = {"log_level": "warning", **place, "fault": letter.detail}
+    assert said.of("queue.not_moved") == [told]
 
 
 def test_what_waited_too_long_becomes_a_dead_letter(stage_of: Start) -> None:

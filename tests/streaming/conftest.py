@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from mesh.model.topology import Topology
 from streaming.connectors.session import YOUNG_JVM, start_session
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.auditor import Auditor
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.rows import TopicPartition
 from tests.streaming.planted import PARTITIONS, Plant, chain_topology, topic_id
 
@@ -174,7 +174,7 @@ class Bench:
     plant: Plant
     folder: Path
     topology: Topology = field(default_factory=chain_topology)
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[SinkRecord] = field(default_factory=list)
     taken: dict[tuple[str, int], int] = field(default_factory=dict)
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     begins: dict[TopicPartition, int] = field(default_factory=dict)
@@ -207,25 +207,42 @@ class Bench:
             clock=lambda: self.clock_s,
         )
 
-    def sources(self) -> Sources:
+    def sources(self) -> AuditedKafkaClusters:
         """Return what the brokers of the plant say."""
         brokers = {
             name: PlantBrokers(self.plant, name, self.begins, self.ids, self.home, self.compacted)
             for name in self.kafkas
         }
-        return Sources("mesh.", brokers, clock=lambda: self.clock_s)
+        return AuditedKafkaClusters("mesh.", brokers, clock=lambda: self.clock_s)
 
-    def reader(self, sources: Sources) -> Rereader:
+    def reader(self, sources: AuditedKafkaClusters) -> Rereader:
         """Return what reads the plant again."""
         return PlantReader(self.spark, self.topology, sources, {}, plant=self.plant)
 
     def take(self, *late: str) -> None:
         """Take what was planted since the last batch, but for topics that are read late."""
-        self.ends = {
+        ends = {
             place: self.taken.get(place, 0) if place[0] in late else len(log)
             for place, log in self.plant.logs.items()
         }
-        for name in self.kafkas:
+        self.take_to(ends, self.kafkas)
+        self._check_pieces()
+
+    def take_to(
+        self,
+        ends: Mapping[tuple[str, int], int],
+        kafkas: Iterable[str],
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take a batch of each Kafka cluster that has news, one after another.
+
+        Args:
+            ends: Up to where the topics are read.
+            kafkas: In which order.
+            between: Called after each batch.
+        """
+        self.ends = dict(ends)
+        for name in kafkas:
             news = [
                 place
                 for place, end in self.ends.items()
@@ -234,8 +251,8 @@ class Bench:
             if news:
                 number = self.auditor.state.batches.get(name, -1) + 1
                 self.auditor.take(self.records(news), name, number)
+                between()
         self.taken = dict(self.ends)
-        self._check_pieces()
 
     def records(self, places: Sequence[tuple[str, int]]) -> DataFrame:
         """Return what was planted in partitions since the last batch."""
@@ -258,7 +275,7 @@ class Bench:
     def crash_after_writing(self, topic: str) -> None:
         """Take what is there, until a record of a topic was written; die before all else is done."""
 
-        def write(outputs: Sequence[Output]) -> None:
+        def write(outputs: Sequence[SinkRecord]) -> None:
             self.outputs.extend(outputs)
             if any(one.topic == topic for one in outputs):
                 raise KeyboardInterrupt

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from mesh.errors import TransportUnavailableError
 from streaming.connectors import source
 from streaming.connectors.logs import Logs
-from streaming.job.batches import Known, rows_of
+from streaming.job.batches import BatchContext, rows_of
 from streaming.job.holes import begun_late, gaps
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import INGRESS
@@ -110,7 +110,7 @@ def test_what_compaction_took_is_lacking_and_the_topic_says_why(
     ranges = dict.fromkeys((plain, kept), (0, 5))
     assert answered(lambda: logs.ends(ranges)) == dict.fromkeys(ranges, 5)
     records = source.again(spark, logs.kafka, ranges)
-    rows = rows_of(records, Known(chain_topology(prefix), {}, {}), [INGRESS], 1)
+    rows = rows_of(records, BatchContext(chain_topology(prefix), {}, {}), [INGRESS], 1)
     assert gaps(prefix, rows, ranges) == {kept: 3}
     assert begun_late(prefix, rows, ranges) == [kept]
     assert answered(lambda: logs.beginnings(ranges)) == dict.fromkeys(ranges, 0)

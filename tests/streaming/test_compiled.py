@@ -57,7 +57,7 @@ def test_plans_of_a_small_batch_are_interpreted_and_no_others(spark, monkeypatch
     plant.carry(3, ["c/s1"], lost=[1])
     spark.conf.set(setting, "true")
     try:
-        records, known = kafka_frame(spark, plant), batches.Known(chain_topology(), {}, {})
+        records, known = kafka_frame(spark, plant), batches.BatchContext(chain_topology(), {}, {})
         few, more = (batches.rows_of(records, known, DATA_KINDS, tasks) for tasks in (None, 2))
         assert spark.conf.get(setting) == "true"
     finally:

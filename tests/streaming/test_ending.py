@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-#: Nobody answers there: the auditor waits for it for a minute.
+#: Nobody answers there: the auditor asks again and again.
 MESH = """
 apiVersion: mesh/v1
 kind: Mesh
@@ -31,6 +31,7 @@ END_S = 5.0
     [
         ("starting Spark", signal.SIGINT, "outer"),
         ("Spark runs", signal.SIGTERM, "outer"),
+        ("k does not answer; trying again", signal.SIGINT, "outer"),
         ("starting Spark", signal.SIGKILL, "outer"),
         ("starting Spark", signal.SIGKILL, "inner"),
     ],

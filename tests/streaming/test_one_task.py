@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.job.rereads import Rereader
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables import exact
 from streaming.tables.columns import parsed
 from tests.streaming.conftest import kafka_frame
@@ -35,6 +35,6 @@ def deliveries(records: DataFrame, reader: Rereader) -> DataFrame:
 @pytest.mark.parametrize("read", [outcomes, deliveries])
 def test_nothing_is_shared_out(spark: SparkSession, plant: Plant, read) -> None:
     plant.carry(3, ["c/s1"])
-    reader = Rereader(spark, chain_topology(), Sources("mesh."), {})
+    reader = Rereader(spark, chain_topology(), AuditedKafkaClusters("mesh."), {})
     found = read(kafka_frame(spark, plant).coalesce(1), reader)
     assert "Exchange" not in found._jdf.queryExecution().executedPlan().toString()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -208,6 +209,49 @@ def test_direct_messages_for_somebody_else_are_unexpected(bench, plant):
     assert found(bench) == []
     plant.deliver("b/s1", [4, 5], ["a", "b"], origin="a.in.d", subject="other/x")
     assert found(bench) == [("unexpected", "b/s1", "", 4, 5)]
+
+
+def test_a_direct_message_without_a_subject_is_excused_by_none_beside_it(bench, plant):
+    """Both are read before their subscription is known, and sets leave out what is null."""
+    plant.publish("a", "acme/x", 2, letter="d")
+    plant.subscribe("b", "s1", ">", b'{"class": "direct"}')
+    plant.deliver("b/s1", [0, 1], ["a", "b"], origin="a.in.d")
+    log = plant.logs["mesh.b.ep.s1", 0]
+    log[-1] = replace(log[-1], headers=log[-1].headers[-1:])
+    assert found(bench) == [("unexpected", "b/s1", "", 0, 1)]
+
+
+def of_many_subjects(plant) -> None:
+    """Have 60 direct messages come, one of which nobody has requested; its subject sorts last."""
+    for number in range(60):
+        subject = "zz/x" if number == 41 else f"acme/{number}"
+        plant.publish("a", subject, 1, letter="d")
+        plant.deliver("b/s1", [number], ["a", "b"], origin="a.in.d", subject=subject)
+
+
+@pytest.mark.parametrize("is_read_together", [True, False])
+def test_of_direct_messages_of_many_subjects_each_is_judged(bench, plant, is_read_together):
+    """An auditor that begins late reads all of them before it knows a subscription."""
+    of_many_subjects(plant)
+    if not is_read_together:
+        bench.take()
+    plant.subscribe("b", "s1", "acme/*", b'{"class": "direct"}')
+    assert found(bench) == [("unexpected", "b/s1", "", 41, 41)]
+    (one,) = bench.auditor.state.register.findings.values()
+    assert (one.count, one.evidence) == (1, ("mesh.b.ep.s1/0@41",))
+
+
+def test_of_many_subjects_that_are_deleted_before_they_are_read_again_is_nothing_known(
+    bench, plant
+):
+    of_many_subjects(plant)
+    bench.take()
+    bench.begins[TopicPartition("mesh.b.ep.s1", 0)] = 50
+    plant.subscribe("b", "s1", "acme/*", b'{"class": "direct"}')
+    bench.take()
+    assert [(one.kind, one.count) for one in bench.auditor.state.register.findings.values()] == [
+        ("unproven", 60)
+    ]
 
 
 def test_a_duplicate_of_a_guaranteed_message_spoils_its_certificate(bench, plant):

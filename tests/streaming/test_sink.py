@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
 from streaming.connectors import sink
-from streaming.connectors.sink import TOGETHER_MAX, TOGETHER_MIN, AuditTopics, Output
+from streaming.connectors.sink import TOGETHER_MAX, TOGETHER_MIN, AuditTopics, SinkRecord
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -24,7 +24,7 @@ SAID = (
 )
 
 
-def written(address: str, topic: str, count: int) -> Sequence[Output]:
+def written(address: str, topic: str, count: int) -> Sequence[SinkRecord]:
     """Return the records of a topic as a reader of committed ones gets them."""
     consumer = Consumer(
         {
@@ -35,13 +35,13 @@ def written(address: str, topic: str, count: int) -> Sequence[Output]:
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[Output] = []
+    found: list[SinkRecord] = []
     for _ in range(2 * count + 1000):
         message = consumer.poll(10)
         assert message is not None, f"only {len(found)} of {count} records came"
         if message.error() is None:
             key, value = message.key(), message.value()
-            found.append(Output(topic, key.decode(), None if value is None else value.decode()))
+            found.append(SinkRecord(topic, key.decode(), None if value is None else value.decode()))
         elif len(found) >= count:
             break
     consumer.close()
@@ -68,7 +68,9 @@ def test_records_are_written_as_they_are(
     """Whatever characters they have, in their order, and none as the end of its key."""
     monkeypatch.setattr(sink, "ALONE_MAX", alone_max)
     both = [f"{topics.writer}.{name}" for name in ("one", "two")]
-    told = [Output(both[at % 2], f"{at} ключ", SAID[at // 2 % len(SAID)]) for at in range(count)]
+    told = [
+        SinkRecord(both[at % 2], f"{at} ключ", SAID[at // 2 % len(SAID)]) for at in range(count)
+    ]
     topics.write(told)
     is_few = count < TOGETHER_MIN and alone_max
     assert (topics._sender is None) == bool(is_few)
@@ -83,10 +85,10 @@ def test_records_are_written_as_they_are(
 def test_of_a_write_that_fails_nothing_is_read(topics: AuditTopics, count: int) -> None:
     """All of it is one transaction; the next write goes on."""
     topic = f"{topics.writer}.one"
-    too_large = Output(topic, "large", "x" * 2_000_000)
+    too_large = SinkRecord(topic, "large", "x" * 2_000_000)
     with pytest.raises(TransportUnavailableError, match="could not write what it found"):
-        topics.write([*(Output(topic, f"{at}", "lost") for at in range(count)), too_large])
-    after = [Output(topic, f"{at}", "kept") for at in range(count)]
+        topics.write([*(SinkRecord(topic, f"{at}", "lost") for at in range(count)), too_large])
+    after = [SinkRecord(topic, f"{at}", "kept") for at in range(count)]
     topics.write(after)
     topics.close()
     assert written(topics.kafka["bootstrap.servers"], topic, count) == after
@@ -96,12 +98,12 @@ def test_of_a_write_that_fails_nothing_is_read(topics: AuditTopics, count: int) 
 def test_of_two_writers_the_older_one_ends(topics: AuditTopics, count: int) -> None:
     """What it writes then is not read, and it writes nothing any more."""
     topic = f"{topics.writer}.one"
-    topics.write([Output(topic, "0", "older")])
+    topics.write([SinkRecord(topic, "0", "older")])
     younger = AuditTopics(topics.session, topics.kafka, topics.writer)
-    younger.write([Output(topic, "1", "younger")])
+    younger.write([SinkRecord(topic, "1", "younger")])
     for _ in range(2):
         with pytest.raises(TransportFencedError, match="another auditor"):
-            topics.write([Output(topic, f"{at}", "late") for at in range(count)])
+            topics.write([SinkRecord(topic, f"{at}", "late") for at in range(count)])
     younger.close()
     told = written(topics.kafka["bootstrap.servers"], topic, 2)
     assert [one.value for one in told] == ["older", "younger"]

@@ -15,6 +15,7 @@ from mesh.wire.control import encode_identity, encode_stop
 from mesh.wire.header import MAGIC
 from mesh.wire.state import encode_fact, encode_ledger
 from streaming.job import batches, intake
+from streaming.job.outages import KafkaOutages
 from streaming.job.queries import Queries, Query
 from streaming.tables.columns import parsed
 from tests.streaming.conftest import kafka_frame, kafka_of
@@ -135,7 +136,7 @@ def test_what_spoils_a_batch_is_left_out_and_told_after_it_has_failed_twice(
     plant.put("a.in.g", 1, b"odd", b"payload", [("mesh-subject", b"acme/x")])
     plant.put("a.control", 0, b"stop x 0", encode_stop(Stop("mesh.a.in.g", 0, bytes(16), "x", 3)))
     told: list[str] = []
-    queries = Queries(spark, bench.auditor, {}, tmp_path, 1.0, told.append)
+    queries = Queries(spark, bench.auditor, {}, tmp_path, 1.0, KafkaOutages(told.append))
     queries.by_kafka["k1"] = Query()
     bench.ends = {place: len(log) for place, log in plant.logs.items()}
     here = [place for place in bench.ends if kafka_of(place[0]) == "k1"]

@@ -10,10 +10,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from streaming.job.batches import Known, rows_of
+from streaming.job.batches import BatchContext, rows_of
 from streaming.tables.aggregates import DATA_KINDS
 from streaming.tables.digest import Digest
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.tables.rows import MicroBatch, TopicPartition
 from tests.component.streaming.plain_rows import Rows, Seen
 from tests.streaming.conftest import kafka_frame
 from tests.streaming.drawn import copy_of, draw
@@ -33,7 +33,7 @@ def test_a_fault_of_each_kind_is_found_in_a_drawn_mesh_and_nothing_else(spark, t
     assert account.certified > 0
 
 
-def counted(batch: Batch) -> dict[str, list[str]]:
+def counted(batch: MicroBatch) -> dict[str, list[str]]:
     """Return rows as text, in order; of digests only how many messages they are of."""
 
     def told(row):
@@ -45,7 +45,7 @@ def counted(batch: Batch) -> dict[str, list[str]]:
     tables = replace(batch, minutes=minutes)
     return {
         one.name: sorted(str(told(row)) for row in getattr(tables, one.name))
-        for one in fields(Batch)
+        for one in fields(MicroBatch)
     }
 
 
@@ -58,7 +58,7 @@ def test_python_alone_makes_the_rows_that_spark_makes(spark):
     plant, prefix = Plant(), drawn.mesh.topology.prefix
     copy_of(drawn.mesh, plant)
     drawn.mesh.close()
-    known = Known(drawn.mesh.topology, {}, {})
+    known = BatchContext(drawn.mesh.topology, {}, {})
     seen = [
         Seen(TopicPartition(*at), offset, record, prefix)
         for at, log in plant.logs.items()

@@ -1,9 +1,9 @@
 {{/* Parts of checks.yaml: each renders nothing, or fails with the value to change. */}}
 
 {{/* Volumes of users beside ours: an API server would refuse pods of which the half is there. */}}
-{{- define "mesh.checkVolumes" -}}
+{{- define "trellis-mesh.checkVolumes" -}}
 {{- $everywhere := dict "topology" 1 "context" 1 "tmp" 1 -}}
-{{- range $kafka, $_ := .Values.credentials -}}{{- $_ := set $everywhere (include "mesh.credentialVolume" $kafka) 1 -}}{{- end -}}
+{{- range $kafka, $_ := .Values.credentials -}}{{- $_ := set $everywhere (include "trellis-mesh.credentialVolume" $kafka) 1 -}}{{- end -}}
 {{- $taken := merge (dict "cache" 1 "checkpoint" 1) $everywhere -}}
 {{- $ours := dict "/tmp" "writable" "/etc/mesh/mesh.yaml" "read-only" "/etc/mesh/config/trellis-mesh" "read-only" -}}
 {{- if .Values.audit.enabled -}}{{- $ours = merge (dict "/cache" "writable" "/var/lib/mesh/checkpoint" "writable") $ours -}}{{- end -}}
@@ -11,7 +11,7 @@
 {{- range .Values.nodes -}}{{- with . -}}{{- $secrets = append $secrets .credentials -}}{{- end -}}{{- end -}}
 {{- range $secrets -}}
 {{- range $kafka, $_ := . -}}
-{{- $_ := set $taken (include "mesh.credentialVolume" $kafka) 1 -}}
+{{- $_ := set $taken (include "trellis-mesh.credentialVolume" $kafka) 1 -}}
 {{- $_ := set $ours (printf "/etc/mesh/kafka/%s" $kafka) "read-only" -}}
 {{- end -}}
 {{- end -}}
@@ -46,9 +46,9 @@
 {{- end -}}
 
 {{/* Containers of users beside the worker, in one pod: their names differ. */}}
-{{- define "mesh.checkContainers" -}}
+{{- define "trellis-mesh.checkContainers" -}}
 {{- $root := . -}}
-{{- range $node, $settings := include "mesh.nodes" . | fromJson -}}
+{{- range $node, $settings := include "trellis-mesh.nodes" . | fromJson -}}
 {{- $own := concat $root.Values.extraInitContainers (default list $settings.extraInitContainers) $root.Values.extraContainers -}}
 {{- $seen := dict "worker" 1 -}}
 {{- range $own -}}
@@ -62,14 +62,14 @@
 
 {{/* The topology is a ConfigMap: who may read those may read what stands in it. Which options are
      secret is what `is_secret` says in mesh/transport/kafka/settings.py. */}}
-{{- define "mesh.isSecret" -}}
+{{- define "trellis-mesh.isSecret" -}}
 {{- if and (regexMatch "password|passphrase|secret|token|jaas|key\\.pem|ssl[._]key$|oauthbearer\\.(config|extensions)" .) (not (regexMatch "\\.(url|location|file)$" .)) }}yes{{ end -}}
 {{- end -}}
 
-{{- define "mesh.checkSecrets" -}}
+{{- define "trellis-mesh.checkSecrets" -}}
 {{- range $kafka, $options := .Values.topology.spec.kafka -}}
 {{- range $option, $value := $options -}}
-{{- if and (include "mesh.isSecret" $option) (not (contains "${" (toString $value))) -}}
+{{- if and (include "trellis-mesh.isSecret" $option) (not (contains "${" (toString $value))) -}}
 {{- fail (printf "topology.spec.kafka.%s: %s would stand in a ConfigMap; name it there, as ${file:/etc/mesh/kafka/%s/KEY} of credentials.%s or ${env:NAME} of extraEnv" $kafka $option $kafka $kafka) -}}
 {{- end -}}
 {{- end -}}
@@ -77,7 +77,7 @@
 {{- end -}}
 
 {{/* Brokers of an evaluation speak in the clear: whoever wants more of them waits for ever. */}}
-{{- define "mesh.checkEvaluation" -}}
+{{- define "trellis-mesh.checkEvaluation" -}}
 {{- $root := . -}}
 {{- range $kafka, $options := .Values.topology.spec.kafka -}}
 {{- $protocol := get (default dict $options) "security.protocol" | default "plaintext" | toString -}}
@@ -87,8 +87,16 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Of a ConfigMap, which has room for 1 MiB with its keys. */}}
+{{- define "trellis-mesh.checkSize" -}}
+{{- $bytes := len (include "trellis-mesh.topology" .) -}}
+{{- if gt $bytes 1048000 -}}
+{{- fail (printf "topology.spec: a ConfigMap has room for 1048000 bytes of it, and it has %d; let zones name their nodes instead of links, or shorten names" $bytes) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* A schema would refuse these too, and only say that `not` failed. */}}
-{{- define "mesh.checkEnv" -}}
+{{- define "trellis-mesh.checkEnv" -}}
 {{- $given := dict "extraEnv" .Values.extraEnv -}}
 {{- range $node, $settings := .Values.nodes -}}
 {{- with $settings -}}{{- $_ := set $given (printf "nodes.%s.extraEnv" $node) .extraEnv -}}{{- end -}}
@@ -103,7 +111,7 @@
 {{- end -}}
 
 {{/* What in this release looks at the whole mesh, or nothing: it has the credentials of no node. */}}
-{{- define "mesh.asksAll" -}}
+{{- define "trellis-mesh.asksAll" -}}
 {{- $ours := dict "topology.apply" .Values.topology.apply "topology.compare" .Values.topology.compare "audit" .Values.audit "dashboard" .Values.dashboard -}}
 {{- $on := list -}}
 {{- range $name := keys $ours | sortAlpha -}}
@@ -113,12 +121,21 @@
 {{- end -}}
 
 {{/* What the topology says of a Kafka cluster holds for all who ask it. */}}
-{{- define "mesh.checkCredentials" -}}
+{{- define "trellis-mesh.checkCredentials" -}}
 {{- $root := . -}}
 {{- $everywhere := default dict .Values.credentials -}}
-{{- with include "mesh.asksAll" . -}}
+{{- $variables := dict -}}
+{{- range .Values.extraEnv -}}{{- $_ := set $variables .name 1 -}}{{- end -}}
+{{- /* What may stand in somebody's Secret or ConfigMap nobody knows here. */ -}}
+{{- $referring := ternary "" (toJson .Values.topology.spec.kafka) (not (empty .Values.extraEnvFrom)) -}}
+{{- with include "trellis-mesh.asksAll" . -}}
 {{- $who := . -}}
 {{- range $node, $settings := $root.Values.nodes -}}
+{{- range (default dict $settings).extraEnv -}}
+{{- if and (not (hasKey $variables .name)) (contains (printf "${env:%s}" .name) $referring) -}}
+{{- fail (printf "nodes.%s.extraEnv: what looks at the whole mesh (%s) has no variable %s, which topology.spec.kafka refers to; set it in extraEnv too" $node $who .name) -}}
+{{- end -}}
+{{- end -}}
 {{- range $kafka, $_ := (default dict $settings).credentials -}}
 {{- $options := get $root.Values.topology.spec.kafka $kafka | default dict -}}
 {{- if and (not (hasKey $everywhere $kafka)) (contains (printf "/etc/mesh/kafka/%s/" $kafka) (toJson $options)) -}}
@@ -129,43 +146,83 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Options lead to files of Secrets: one that nobody mounts is missed by pods, not by Kubernetes.
+     Argument: {root, kafka, mounted, who}. */}}
+{{- define "trellis-mesh.checkMounted" -}}
+{{- $given := . -}}
+{{- $options := index .root.Values.topology.spec.kafka .kafka | default dict | toJson -}}
+{{- range $folder := regexFindAll "/etc/mesh/kafka/[A-Za-z0-9-]+/" $options -1 -}}
+{{- $is := hasKey $given.mounted (base $folder) -}}
+{{- range $given.root.Values.extraVolumeMounts -}}
+{{- $at := printf "%s/" (clean .mountPath) -}}
+{{- if or (hasPrefix $at $folder) (hasPrefix $folder $at) }}{{ $is = true }}{{ end -}}
+{{- end -}}
+{{- if not $is -}}
+{{- fail (printf "topology.spec.kafka.%s: nothing is mounted at %s in %s; correct the path, or set credentials.%s" $given.kafka $folder $given.who (base $folder)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "trellis-mesh.checkSecretFiles" -}}
+{{- $root := . -}}
+{{- $known := default dict .Values.topology.spec.kafka -}}
+{{- $everywhere := default dict .Values.credentials -}}
+{{- range $node, $settings := include "trellis-mesh.nodes" . | fromJson -}}
+{{- $kafka := include "trellis-mesh.kafkaOf" (dict "root" $root "node" $node) -}}
+{{- $mounted := merge (dict) (default dict $settings.credentials) $everywhere -}}
+{{- include "trellis-mesh.checkMounted" (dict "root" $root "kafka" $kafka "mounted" $mounted "who" (printf "pods of node %s" $node)) -}}
+{{- end -}}
+{{- with include "trellis-mesh.asksAll" . -}}
+{{- $who := printf "what looks at the whole mesh (%s)" . -}}
+{{- range $kafka := keys $known | sortAlpha -}}
+{{- include "trellis-mesh.checkMounted" (dict "root" $root "kafka" $kafka "mounted" $everywhere "who" $who) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The addresses of a Kafka cluster as they are in force, or nothing. Argument: {root, kafka}. */}}
-{{- define "mesh.servers" -}}
+{{- define "trellis-mesh.servers" -}}
 {{- $options := default dict (index .root.Values.topology.spec.kafka .kafka) -}}
-{{- get (include "mesh.addresses" .root | fromJson) .kafka | default (get $options "bootstrap.servers") -}}
+{{- get (include "trellis-mesh.addresses" .root | fromJson) .kafka | default (get $options "bootstrap.servers") -}}
+{{- end -}}
+
+{{/* The Kafka cluster of a node, which need not name the only one there is. Argument: {root, node}. */}}
+{{- define "trellis-mesh.kafkaOf" -}}
+{{- $known := default dict .root.Values.topology.spec.kafka -}}
+{{- $only := ternary (first (keys $known)) "" (eq (len $known) 1) -}}
+{{- get (default dict (index .root.Values.topology.spec.nodes .node)) "kafka" | default $only -}}
 {{- end -}}
 
 {{/* A worker asks its own Kafka cluster; what looks at the whole mesh asks all. Those of neighbours
      a worker misses by itself. */}}
-{{- define "mesh.checkAddresses" -}}
+{{- define "trellis-mesh.checkAddresses" -}}
 {{- $root := . -}}
 {{- $known := default dict .Values.topology.spec.kafka -}}
-{{- $only := ternary (first (keys $known)) "" (eq (len $known) 1) -}}
 {{- $asked := dict -}}
-{{- range $node, $_ := include "mesh.nodes" . | fromJson -}}
-{{- $kafka := get (default dict (index $root.Values.topology.spec.nodes $node)) "kafka" | default $only -}}
+{{- range $node, $_ := include "trellis-mesh.nodes" . | fromJson -}}
+{{- $kafka := include "trellis-mesh.kafkaOf" (dict "root" $root "node" $node) -}}
 {{- if not (hasKey $known $kafka) -}}
 {{- fail (printf "topology.spec.nodes.%s.kafka: topology.spec.kafka has no Kafka cluster %q; it has: %s" $node $kafka (keys $known | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- $_ := set $asked $kafka 1 -}}
 {{- end -}}
-{{- if include "mesh.asksAll" . }}{{ $asked = $known }}{{ end -}}
+{{- if include "trellis-mesh.asksAll" . }}{{ $asked = $known }}{{ end -}}
 {{- range $kafka := keys $asked | sortAlpha -}}
-{{- if not (include "mesh.servers" (dict "root" $root "kafka" $kafka)) -}}
+{{- if not (include "trellis-mesh.servers" (dict "root" $root "kafka" $kafka)) -}}
 {{- fail (printf "topology.spec.kafka.%s: nobody says where it is: give it bootstrap.servers, or set bootstrap.%s, or evaluationKafka.enabled to try the mesh out" $kafka $kafka) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{/* What a policy closes is missed without a word: packets are dropped, and workers wait. */}}
-{{- define "mesh.checkPorts" -}}
+{{- define "trellis-mesh.checkPorts" -}}
 {{- if .Values.networkPolicy.enabled -}}
 {{- $root := . -}}
 {{- $open := list -}}
 {{- range .Values.networkPolicy.kafkaPorts -}}{{- $open = append $open (int . | toString) -}}{{- end -}}
 {{- range $kafka, $options := .Values.topology.spec.kafka -}}
 {{- $wanted := list -}}
-{{- range splitList "," (include "mesh.servers" (dict "root" $root "kafka" $kafka)) -}}
+{{- range splitList "," (include "trellis-mesh.servers" (dict "root" $root "kafka" $kafka)) -}}
 {{- with trim . -}}
 {{- if not (contains "${" .) -}}{{- $wanted = append $wanted (regexFind ":[0-9]+$" . | trimPrefix ":" | default "9092") -}}{{- end -}}
 {{- end -}}

@@ -53,7 +53,7 @@ class Anomaly:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckerVerdict:
     """What the checker says.
 
     Attributes:
@@ -124,7 +124,7 @@ Comes = Callable[[Publish, SubscriptionSpan], bool]
 """Whether a message must come to an endpoint that wants it all the while."""
 
 
-def check(history: History, comes: Comes | None = None) -> Verdict:
+def check(history: History, comes: Comes | None = None) -> CheckerVerdict:
     """Judge a history.
 
     Args:
@@ -167,14 +167,14 @@ class _Check:
         if len(ids) < IDS_MAX and payload not in ids:
             ids.append(payload)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckerVerdict:
         delivered = 0
         for held in self._history.held:
             delivered += 1
             self._look_at(held)
         owed = sum(self._look_for_absent(endpoint) for endpoint in self._endpoints.values())
         counts = Counter(publish.outcome.value for publish in self._history.publishes)
-        return Verdict(
+        return CheckerVerdict(
             published={outcome.value: counts[outcome.value] for outcome in PublishOutcome},
             delivered=delivered,
             owed=owed,

@@ -53,7 +53,7 @@ class FeedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class FlightFeed:
     """All flights in scheduled order, as the lines of their table.
 
     Attributes:
@@ -99,7 +99,7 @@ class Feed:
                 yield FeedMessage(node, direct, f"board/{origin}/{dest}", key, row)
 
 
-def load_feed(path: Path | None = None) -> Feed:
+def load_feed(path: Path | None = None) -> FlightFeed:
     """Read the flights and put them in scheduled order; equal times keep the file's order.
 
     Args:
@@ -118,7 +118,7 @@ def load_feed(path: Path | None = None) -> Feed:
         return tuple(int(fields[place]) for place in places)
 
     lines.sort(key=scheduled)
-    return Feed(tuple(names), lines)
+    return FlightFeed(tuple(names), lines)
 
 
 def flights_file() -> Path:

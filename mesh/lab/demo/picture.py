@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.lab.demo.endpoints import ENDPOINTS
-from mesh.lab.demo.publisher import Publisher
-from mesh.lab.demo.stage import Stage
+from mesh.lab.demo.publisher import FlightPublisher
+from mesh.lab.demo.stage import DemoStage
 from mesh.model.topology import Topology
 from mesh.operate.links.flows import wanted_over
 from mesh.operate.links.traffic import Flow
@@ -45,6 +45,7 @@ class Picture:
         traffic_s: Since the first message was published.
         links: Per direction, `a->b`.
         endpoints: In the order of the endpoints.
+        unproven_s: How long ago that was published from which on not all is proven.
         news: The newest findings, one line each.
     """
 
@@ -67,12 +68,19 @@ class Picture:
     unequal: int
     certified: int
     findings: int
+    unproven_s: float
     news: Sequence[str] = field(default=())
     fault: str = ""
 
 
 def picture_of(
-    stage: Stage, publisher: Publisher, *, now_s: float, started_s: float, memory: int
+    stage: DemoStage,
+    publisher: FlightPublisher,
+    *,
+    now_s: float,
+    started_s: float,
+    memory: int,
+    unproven_s: float,
 ) -> Picture:
     """Return the present picture."""
     topology, traffic, audit = stage.fleet.topology, stage.traffic, stage.audit
@@ -99,12 +107,13 @@ def picture_of(
         unequal=sum(not row["equal"] for row in certificates),
         certified=sum(one.certified for one in endpoints),
         findings=len(findings),
+        unproven_s=unproven_s,
         news=[str(finding.get("text", "")) for finding in findings[-3:]],
         fault=silent or audit.fault,
     )
 
 
-def _links(stage: Stage) -> Mapping[str, LinkRow]:
+def _links(stage: DemoStage) -> Mapping[str, LinkRow]:
     found: dict[str, LinkRow] = {}
     for (node, other), filters in offered_filters(stage.fleet.topology, stage.view).items():
         flow = stage.traffic.links.get((node, other), Flow())
@@ -112,7 +121,7 @@ def _links(stage: Stage) -> Mapping[str, LinkRow]:
     return found
 
 
-def _endpoints(stage: Stage) -> Sequence[EndpointRow]:
+def _endpoints(stage: DemoStage) -> Sequence[EndpointRow]:
     certified = stage.audit.certified()
     rows: list[EndpointRow] = []
     for one in ENDPOINTS:

@@ -9,49 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mesh.errors import MeshError
-from mesh.lab.demo.feed import Feed
+from mesh.lab.demo.feed import FlightFeed
+from mesh.lab.demo.pace import TICK_S, FlightPace
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.transport.port import KafkaCluster, Writer
 
-TICK_S = 0.2
-"""How often what is due is published: 200 flights at a time at 1,000/s."""
-CATCH_UP = 5.0
-"""After a pause the rate is at most so many times the one asked for."""
 _END_S = 1.0
-_ROUNDING = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How many flights are due.
-
-    Attributes:
-        rate: Flights per second.
-        total: Flights in all, or None without end.
-    """
-
-    rate: float
-    total: int | None
-
-    def due(self, elapsed_s: float, sent: int) -> int:
-        """Return how many to publish now; after a pause a few ticks share what is behind."""
-        behind = int(elapsed_s * self.rate + _ROUNDING) - sent
-        burst = max(1, int(CATCH_UP * self.rate * TICK_S))
-        left = behind if self.total is None else self.total - sent
-        return max(0, min(behind, burst, left))
 
 
 @dataclass(slots=True)
-class Publisher:
+class FlightPublisher:
     """A thread that publishes until its time is over or it is stopped.
 
     Attributes:
         fleet: The mesh.
         feed: What is published.
-        rate: Flights per second.
-        duration_s: How long; 0 until stopped.
+        pace: When flights are due, and after how many it ends.
         flights: Flights published so far.
         messages: Messages published so far, of both classes.
         published: Messages so far, by (node, class, subject).
@@ -61,9 +36,8 @@ class Publisher:
     """
 
     fleet: Fleet
-    feed: Feed
-    rate: float
-    duration_s: float
+    feed: FlightFeed
+    pace: FlightPace
     flights: int = 0
     messages: int = 0
     published: Counter[tuple[str, MessageClass, str]] = field(default_factory=Counter)
@@ -124,10 +98,9 @@ class Publisher:
             for node, declared in self.fleet.topology.nodes.items()
             for message_class in MessageClass
         }
-        total = int(self.rate * self.duration_s) if self.duration_s else None
-        pace = Pace(self.rate, total)
+        pace = self.pace
         started_s = time.monotonic()
-        while not self._stop.is_set() and (total is None or self.flights < total):
+        while not self._stop.is_set() and (pace.total is None or self.flights < pace.total):
             for _ in range(pace.due(time.monotonic() - started_s, self.flights)):
                 for message in feed.messages(self.flights):
                     produce, topic = ways[message.node, message.message_class]

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 from mesh.lab.demo.endpoints import ENDPOINTS
 from mesh.lab.demo.harvest import EndpointHarvest
-from mesh.lab.demo.publisher import Publisher
-from mesh.lab.demo.stage import Stage
+from mesh.lab.demo.publisher import FlightPublisher
+from mesh.lab.demo.stage import DemoStage
 from mesh.model.frames import MessageClass
 from mesh.operate.audit.drills import is_of_drill
 from mesh.operate.links.traffic import Flow
@@ -64,13 +64,12 @@ class Report:
     @classmethod
     def of(
         cls,
-        stage: Stage,
-        publisher: Publisher,
+        stage: DemoStage,
+        publisher: FlightPublisher,
         expected: Expected,
         harvested: Mapping[str, EndpointHarvest],
         *,
         duration_s: float,
-        rate: float,
         times: Times,
         is_audited: bool,
         is_drained: bool,
@@ -91,7 +90,7 @@ class Report:
         data = {
             "ok": not faults,
             "duration_s": duration_s,
-            "rate": rate,
+            "rate": publisher.pace.rate,
             "published": publisher.messages,
             "published_by_class": _by_class(published),
             "delivered": sum(_number(row, "delivered") for row in endpoints.values()),
@@ -150,7 +149,7 @@ def _endpoint_faults(endpoints: Mapping[str, Mapping[str, object]]) -> Sequence[
     return faults
 
 
-def _links(stage: Stage, duration_s: float) -> Mapping[str, Mapping[str, object]]:
+def _links(stage: DemoStage, duration_s: float) -> Mapping[str, Mapping[str, object]]:
     topology, flows = stage.fleet.topology, stage.traffic.links
     ways = [(node, other) for node in topology.nodes for other in topology.neighbours(node)]
     found: dict[str, Mapping[str, object]] = {}
@@ -165,7 +164,7 @@ def _links(stage: Stage, duration_s: float) -> Mapping[str, Mapping[str, object]
     return found
 
 
-def _not_forwarded(stage: Stage) -> Mapping[str, int]:
+def _not_forwarded(stage: DemoStage) -> Mapping[str, int]:
     """Return messages per reason, of all directions."""
     return dict(sorted(sum(stage.traffic.not_forwarded.values(), Counter[str]()).items()))
 

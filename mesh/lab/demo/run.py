@@ -12,19 +12,22 @@ from rich.console import Console
 
 from mesh.config.legal import load_legal_topology
 from mesh.lab.demo.endpoints import expected_counts
-from mesh.lab.demo.feed import Feed, load_feed
+from mesh.lab.demo.feed import FlightFeed, load_feed
 from mesh.lab.demo.harvest import harvest
+from mesh.lab.demo.pace import SLOW_START, FlightPace, ProvableRate
 from mesh.lab.demo.picture import Picture, picture_of
-from mesh.lab.demo.publisher import Publisher
+from mesh.lab.demo.publisher import FlightPublisher
 from mesh.lab.demo.report import Report, Times
 from mesh.lab.demo.screen import Screen, open_screen
-from mesh.lab.demo.stage import TOPOLOGY_FILE, Stage
+from mesh.lab.demo.stage import TOPOLOGY_FILE, DemoStage
 from mesh.local.fleet import Fleet
 from mesh.local.jars import KafkaSoftware, Progress
 from mesh.local.stopping import StoppedError, Stopping
 from mesh.local.up import select_mesh, stoppable
 from mesh.model.frames import MessageClass
 
+ENOUGH = 1000.0
+"""Flights per second where nobody asks for a rate: the flights of a year in two hours."""
 FRAME_S = 1.0
 """How often the picture is drawn."""
 MEMORY_S = 5.0
@@ -43,7 +46,7 @@ class DemoSettings:
         folder: For data and logs.
         software: Java and Kafka's jars.
         duration_s: How long to publish; 0 until stopped.
-        rate: Flights per second.
+        rate: Flights per second; None: `ENOUGH`, and without end no more than the auditor proves.
         is_audited: Whether the auditor runs.
         console: Where people may be looking at it; None where a program asks.
     """
@@ -51,9 +54,14 @@ class DemoSettings:
     folder: Path
     software: KafkaSoftware
     duration_s: float
-    rate: float
+    rate: float | None
     is_audited: bool
     console: Console | None
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the auditor decides how many flights are published."""
+        return self.rate is None and not self.duration_s and self.is_audited
 
 
 def run_demo(
@@ -86,13 +94,15 @@ def run_demo(
         software=settings.software,
         progress=stoppable(progress, stopping),
     )
-    with Stage(fleet, progress, stopping) as stage:
+    with DemoStage(fleet, progress, stopping) as stage:
         begin(stage, settings)
         screen = open_screen(fleet.topology, progress, settings.console)
         stopping.screen = screen.close
         try:
             publisher = publish(stage, settings, feed)
             watch = _Watch(stage, publisher, started_s)
+            if settings.is_adaptive:
+                watch.provable = ProvableRate(most=ENOUGH)
             _run_traffic(watch, screen)
         except StoppedError:
             if settings.duration_s:
@@ -104,7 +114,7 @@ def run_demo(
         return finish(watch, settings)
 
 
-def begin(stage: Stage, settings: DemoSettings) -> None:
+def begin(stage: DemoStage, settings: DemoSettings) -> None:
     """Start nodes and auditor, subscribe, and wait until that is known everywhere."""
     topology, progress = stage.fleet.topology, stage.progress
     if settings.is_audited:
@@ -121,23 +131,28 @@ def begin(stage: Stage, settings: DemoSettings) -> None:
         stage.show_page()
 
 
-def publish(stage: Stage, settings: DemoSettings, feed: Feed) -> Publisher:
+def publish(stage: DemoStage, settings: DemoSettings, feed: FlightFeed) -> FlightPublisher:
     """Start the feed."""
-    stage.publisher = Publisher(stage.fleet, feed, settings.rate, settings.duration_s)
+    rate = SLOW_START if settings.is_adaptive else settings.rate or ENOUGH
+    total = int(rate * settings.duration_s) if settings.duration_s else None
+    stage.publisher = FlightPublisher(stage.fleet, feed, FlightPace(rate, total))
     stage.publisher.start()
-    stage.progress(f"publishing {settings.rate:g} flights per second")
+    more = f", up to {ENOUGH:g} as far as the auditor keeps up" if settings.is_adaptive else ""
+    stage.progress(f"publishing {rate:g} flights per second{more}")
     return stage.publisher
 
 
 class _Watch:
     """Looks at everything once a frame."""
 
-    def __init__(self, stage: Stage, publisher: Publisher, started_s: float) -> None:
+    def __init__(self, stage: DemoStage, publisher: FlightPublisher, started_s: float) -> None:
         self.stage = stage
         self.publisher = publisher
         self.started_s = started_s
         self.published_s = time.monotonic()
         self.times = Times()
+        self.provable: ProvableRate | None = None
+        self.proven_s = 0.0
         self.memory = 0
         self._memory_due_s = 0.0
 
@@ -155,12 +170,29 @@ class _Watch:
             stage.progress(
                 f"first message delivered {times.first_delivery_s:.1f} s after the start"
             )
+        unproven_s = self.unproven_s(now_s)
+        if self.provable is not None:
+            self.publisher.pace.rate = self.provable.adapt(now_s, unproven_s)
         if now_s >= self._memory_due_s:
             self._memory_due_s = now_s + MEMORY_S
             self.memory = stage.measure_memory()
         return picture_of(
-            stage, self.publisher, now_s=now_s, started_s=self.started_s, memory=self.memory
+            stage,
+            self.publisher,
+            now_s=now_s,
+            started_s=self.started_s,
+            memory=self.memory,
+            unproven_s=unproven_s,
         )
+
+    def unproven_s(self, now_s: float) -> float:
+        """Return how long ago that was published from which on not all is proven."""
+        until_ms = self.stage.audit.proven_until_ms()
+        if until_ms is not None:
+            self.proven_s = max(
+                self.proven_s, now_s - (self.stage.clock.now_ms() - until_ms) / 1000
+            )
+        return now_s - max(self.proven_s, self.published_s)
 
     def look_at_audit(self) -> None:
         """Read what the auditor says."""
@@ -209,7 +241,6 @@ def finish(watch: _Watch, settings: DemoSettings) -> Report:
         expected,
         harvested,
         duration_s=settings.duration_s,
-        rate=settings.rate,
         times=watch.times,
         is_audited=settings.is_audited,
         is_drained=is_drained,

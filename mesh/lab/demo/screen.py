@@ -14,6 +14,7 @@ from rich.text import Text
 
 from mesh.lab.demo.picture import EndpointRow, LinkRow, Picture
 from mesh.local.jars import Progress
+from mesh.model.counted import counted
 from mesh.model.topology import Link, Topology
 
 LINE_S = 5.0
@@ -226,5 +227,6 @@ def _audit_text(picture: Picture) -> str:
         return "the auditor is starting"
     return (
         f"{picture.certificates:,} certificates cover {picture.certified:,} deliveries, "
-        f"{picture.findings} {'finding' if picture.findings == 1 else 'findings'}"
+        f"all proven but the last {picture.unproven_s:.0f} s, "
+        f"{counted(picture.findings, 'finding')}"
     )

@@ -14,7 +14,7 @@ import psutil
 from mesh.errors import StartError, TransportError
 from mesh.lab.audit_follower import AuditFollower
 from mesh.lab.demo.endpoints import ENDPOINTS
-from mesh.lab.demo.publisher import Publisher
+from mesh.lab.demo.publisher import FlightPublisher
 from mesh.local.auditor import spawn_auditor
 from mesh.local.dashboard import spawn_dashboard
 from mesh.local.fleet import Fleet
@@ -37,7 +37,7 @@ TOPOLOGY_FILE = Path(__file__).with_name("topology.yaml")
 
 
 @dataclass(slots=True)
-class Stage:
+class DemoStage:
     """A fleet with its supervisor, and all that watches it.
 
     Attributes:
@@ -57,7 +57,7 @@ class Stage:
     traffic: Traffic = field(init=False)
     audit: AuditFollower = field(init=False)
     view: MeshView = field(init=False)
-    publisher: Publisher | None = None
+    publisher: FlightPublisher | None = None
     auditor: list[Process] = field(default_factory=list)
     page: list[Process] = field(default_factory=list)
     memory_max: int = 0

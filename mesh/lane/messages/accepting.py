@@ -12,6 +12,7 @@ from mesh.lane.faults import (
     ask_repair,
     close_gap,
     end_repair,
+    is_hopeless,
     repair_comes,
     repair_failed,
 )
@@ -95,11 +96,14 @@ def _judge_by_chain(run: Run, offset: int, peeked: Peeked) -> int | None:
         _end_repair(run, hop, offset)
         return None
     is_broken = key in progress.gaps
-    is_excused = lane.broken.excuses(key, is_broken=is_broken)
+    if is_broken:
+        is_excused = is_repair and is_hopeless(lane, key)
+    else:
+        is_excused = lane.broken.expects_hole(source.at)
     verdict = judge(chain, last, is_broken=is_broken, is_excused=is_excused, is_gap=is_gap)
     match verdict:
         case ChainVerdict.ACCEPT | ChainVerdict.PARTIAL:
-            if is_excused:
+            if is_excused and chain.previous > last:
                 _pass_hole(run, hop, last, offset)
             lane.note(batch, Accepted(*key, chain.last))
             if is_repair:
@@ -119,15 +123,13 @@ def _judge_by_chain(run: Run, offset: int, peeked: Peeked) -> int | None:
 
 
 def _pass_hole(run: Run, hop: Hop, last: int, offset: int) -> None:
-    """Go on behind what is missing before a frame, if anything is: nobody asks for that."""
-    lane, source = run.lane, run.source
-    key, is_hole = (source.at, hop.chain.source), hop.chain.previous > last
-    if lane.broken.is_given_up(key):
-        if is_hole:
-            announce_unreadable(run, hop, last, offset)
-        lane.broken.gap_passed(key)
-    elif is_hole:
-        lane.broken.hole_passed(source.at)
+    """Go on behind what is missing before a frame: nobody asks for that."""
+    lane, at = run.lane, run.source.at
+    if (at, hop.chain.source) in lane.progress.gaps:
+        announce_unreadable(run, hop, last, offset)
+        lane.broken.unreadable_passed(at)
+    else:
+        lane.broken.hole_passed(at)
 
 
 def _end_repair(run: Run, hop: Hop, offset: int) -> None:
@@ -135,7 +137,7 @@ def _end_repair(run: Run, hop: Hop, offset: int) -> None:
     lane, batch = run.lane, run.batch
     chain, key = hop.chain, (run.source.at, hop.chain.source)
     last = lane.progress.accepted.get(key, NONE_OFFSET)
-    if lane.broken.is_given_up(key) and chain.previous > last:
+    if chain.previous > last and key in lane.progress.gaps and is_hopeless(lane, key):
         _pass_hole(run, hop, last, offset)
         last = chain.previous
     if chain.previous <= last:

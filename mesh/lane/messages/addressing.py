@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from mesh.core.routes import Route
 from mesh.errors import DecodeError
-from mesh.lane.messages.outgoing import Stretch
+from mesh.lane.messages.outgoing import MessageColumns
 from mesh.model.queues import SUBJECT_EXT, names_a_queue
 from mesh.wire.frames import NO_EXT, MessageTuple, decode_ext, encode_ext
 
 
 def by_address(
-    stretch: Stretch, routes: Sequence[Route]
-) -> Iterator[tuple[Stretch, Sequence[Route]]]:
+    stretch: MessageColumns, routes: Sequence[Route]
+) -> Iterator[tuple[MessageColumns, Sequence[Route]]]:
     """Yield a stretch as it goes over links that see one subject per message, then over others.
 
     Args:
@@ -51,7 +51,7 @@ def _only(route: Route, neighbours: Sequence[str]) -> Route:
     return Route(tuple(neighbours), route.endpoints, route.refused)
 
 
-def _over(stretch: Stretch, instead: dict[Route, Route]) -> Stretch:
+def _over(stretch: MessageColumns, instead: dict[Route, Route]) -> MessageColumns:
     return replace(stretch, routes=[instead[route] for route in stretch.routes])
 
 

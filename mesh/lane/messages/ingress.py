@@ -10,7 +10,7 @@ from mesh.lane.cuts import eras_of
 from mesh.lane.lane import Lane
 from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
-from mesh.lane.messages.outgoing import Provenance, Stretch, count_routes, send_stretch
+from mesh.lane.messages.outgoing import MessageColumns, Provenance, count_routes, send_stretch
 from mesh.lane.messages.refusing import refuse
 from mesh.lane.messages.selecting import selected
 from mesh.lane.run import Run
@@ -40,6 +40,10 @@ class _Gathered:
 
 def take_ingress(run: Run, records: Sequence[Record]) -> int:
     """Route records that clients published on one ingress partition, in order.
+
+    Args:
+        run: The partition, and the batch that takes what becomes of them.
+        records: One or more, each offset higher than the one before.
 
     Returns:
         How many were taken: those before the first whose subject is paused.
@@ -99,7 +103,9 @@ def _send(run: Run, gathered: _Gathered, offsets: Sequence[int]) -> None:
         offsets = [record.offset() for record in gathered.records]
     stamps = [stamp for _, stamp in [record.timestamp() for record in gathered.records]]
     if any(route.neighbours for route in counts):
-        stretch = Stretch(offsets, gathered.subjects, stamps, gathered.tails, gathered.routes)
+        stretch = MessageColumns(
+            offsets, gathered.subjects, stamps, gathered.tails, gathered.routes
+        )
         for some, its_routes in by_address(stretch, list(counts)):
             send_stretch(run, provenance, some, its_routes)
     if any(route.endpoints for route in counts):

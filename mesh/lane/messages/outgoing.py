@@ -24,7 +24,7 @@ FRAME_BYTES = 256_000
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class MessageColumns:
     """Messages of one source partition in order, as parallel sequences.
 
     Attributes:
@@ -81,7 +81,7 @@ class Provenance:
 def send_stretch(
     run: Run,
     provenance: Provenance,
-    stretch: Stretch,
+    stretch: MessageColumns,
     routes: Sequence[Route],
 ) -> None:
     """Write a stretch to every link that some of its routes leave on.
@@ -116,7 +116,7 @@ def _groups(routes: Sequence[Route]) -> Sequence[tuple[Sequence[Route], Sequence
     return list(groups.items())
 
 
-def _chunks(picked: Sequence[int], stretch: Stretch, limit: int) -> Iterator[Sequence[int]]:
+def _chunks(picked: Sequence[int], stretch: MessageColumns, limit: int) -> Iterator[Sequence[int]]:
     """Cut where a frame's messages and subject table together would pass the limit. Spec: K6."""
     tails, subjects = stretch.tails, stretch.subjects
     # No character has more than four bytes: near enough, since only few frames come near.
@@ -142,7 +142,7 @@ def _chunks(picked: Sequence[int], stretch: Stretch, limit: int) -> Iterator[Seq
 def _send_frame(
     run: Run,
     provenance: Provenance,
-    stretch: Stretch,
+    stretch: MessageColumns,
     chunk: Sequence[int],
     links: Sequence[str],
 ) -> None:

@@ -20,8 +20,8 @@ from mesh.lane.messages.addressing import by_address
 from mesh.lane.messages.delivering import deliver
 from mesh.lane.messages.gaps import relay as relay_gap
 from mesh.lane.messages.outgoing import (
+    MessageColumns,
     Provenance,
-    Stretch,
     count_routes,
     goes_back,
     next_hop,
@@ -63,8 +63,17 @@ from mesh.wire.frames import (
 def take_frames(run: Run, link: LocalLink, records: Sequence[Record], records_max: int) -> int:
     """Take frames of one outbox partition, in order, until the batch has so many records.
 
+    Args:
+        run: The partition, and the batch that takes what becomes of them.
+        link: Over which they come.
+        records: One or more, each offset higher than the one before.
+        records_max: How many records a batch may have.
+
     Returns:
         How many of the records were taken: at least one.
+
+    Raises:
+        UnknownVersionError: A newer version wrote there: the link stops. Spec: K10.
     """
     batch, source = run.batch, run.source
     is_catch_up = run.lane.catch_up_router is not None  # as `is_catch_up`, without a call per run
@@ -311,7 +320,7 @@ def _take_apart(
     for route, count in counts.items():
         run.batch.count_not_forwarded(route.refused, run.source.message_class, count)
         _count_left(run, route, count)
-    stretch = Stretch(offsets, subjects, stamps, tails, routes)
+    stretch = MessageColumns(offsets, subjects, stamps, tails, routes)
     for some, its_routes in by_address(stretch, list(counts)):
         send_stretch(run, provenance, some, its_routes)
 

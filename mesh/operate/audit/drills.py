@@ -46,7 +46,14 @@ class DrillKind(StrEnum):
                 return FindingKind.MISSING
             case DrillKind.WRONG_RECIPIENT:
                 return FindingKind.UNEXPECTED
-            case _:
+            case (
+                DrillKind.LOOP
+                | DrillKind.DUPLICATE
+                | DrillKind.DISORDER
+                | DrillKind.UNPLANNED_PATH
+                | DrillKind.FORGED_ORIGIN
+                | DrillKind.CORRUPT
+            ):
                 return FindingKind[self.name]
 
     @property

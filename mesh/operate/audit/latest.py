@@ -161,6 +161,10 @@ class Audited:
 
         A split that began earlier and had not ended by then counts as found, and an endpoint that
         was idle all the while counts as certified if it ever was.
+
+        Args:
+            from_ms: The first moment; None for as long as anything is known.
+            to_ms: The last moment; None for now.
         """
         first, last = from_ms or 0, inf if to_ms is None else to_ms
         split = self.split(last)

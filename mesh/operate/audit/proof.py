@@ -28,7 +28,7 @@ class ProofState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class ProofProgress:
     """How far all is proven.
 
     Attributes:
@@ -48,7 +48,7 @@ class Proof:
     doubts: tuple[str, ...]
 
 
-def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof:
+def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> ProofProgress:
     """Return how far all is proven.
 
     Args:
@@ -60,7 +60,7 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
     faults = [one for one in audited.findings if str(one.get("kind")) not in NEWS]
     doubts = tuple(audited.doubts(wall_ms if at_ms is None else at_ms))
     heard_ms = _heard_ms(trail.status)
-    until_ms = _until_ms(trail) if at_ms is None else None
+    until_ms = proven_until_ms(trail) if at_ms is None else None
     unequal = max(
         sum(not one.get("equal") for one in audited.certificates),
         sum(int(number(one.get("differing"))) for one in audited.hours),
@@ -81,7 +81,7 @@ def proof_of(trail: AuditTrail, wall_ms: int, at_ms: int | None = None) -> Proof
         state, text = ProofState.PROVEN, "Proven, no findings"
     if state is ProofState.BLIND and faults:
         text += f"; {wrong}"
-    return Proof(
+    return ProofProgress(
         state=state,
         text=text,
         until_ms=until_ms,
@@ -105,8 +105,8 @@ def _heard_ms(status: Mapping[str, object]) -> int | None:
     return int(at_ms) if isinstance(at_ms, (int, float)) else None
 
 
-def _until_ms(trail: AuditTrail) -> int | None:
-    """Return up to when everything is certified, by what the auditor says is not.
+def proven_until_ms(trail: AuditTrail) -> int | None:
+    """Return up to when everything is certified, by what the auditor says is not; None if unknown.
 
     If nothing waits, that is as far as everything has been read. A waiting range was certified up
     to its last certificate, and that was written after the messages it covers.

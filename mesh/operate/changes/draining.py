@@ -71,7 +71,7 @@ class FollowedLaneReports(LaneReports):
             follower.close()
 
 
-class Drain:
+class OutboxDrain:
     """The outboxes of some links, wave by wave, each up to where it ended at one moment.
 
     Args:

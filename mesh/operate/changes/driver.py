@@ -18,7 +18,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.operate.changes import steps as change_steps
 from mesh.operate.changes.arbiter import Arbiter
-from mesh.operate.changes.draining import PATIENCE_MS, Drain, FollowedLaneReports
+from mesh.operate.changes.draining import PATIENCE_MS, FollowedLaneReports, OutboxDrain
 from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.unread import unread_in
 from mesh.operate.questions import OnDemand
@@ -99,7 +99,7 @@ class ChangeDriver:
     _first_heard: dict[Direction, LinkState] = field(default_factory=dict)
     _readers: dict[str, Reader] = field(default_factory=dict)
     _is_read: bool = False
-    _drain: Drain | None = None
+    _drain: OutboxDrain | None = None
     _told: str = ""
     _held_ms: dict[str, int] = field(default_factory=dict)
     _ran_ms: dict[str, int] = field(default_factory=dict)
@@ -170,13 +170,13 @@ class ChangeDriver:
                     self.context.tell(_STAGES[change.stage])
                     writers.write_change(change)
                     self.way.written()
-                case change_steps.Publish():
+                case change_steps.PublishTopology():
                     writers.put_in_force(self.way.target)
                     self.way.published()
                 case change_steps.NoteEnds(directions):
                     self._marked(directions)
                     self.way.marked()
-                case change_steps.Wait(reasons):
+                case change_steps.LookAgain(reasons):
                     self._wait(reasons, seen, limit_s, patience_s)
                     yield LOOK_S
 
@@ -330,7 +330,7 @@ class ChangeDriver:
     def _marked(self, directions: Sequence[Direction]) -> None:
         if self._drain is None:
             waves = self.way.cut_over.drain_waves
-            self._drain = Drain(waves, self.before, self.context.kafka, self._readers)
+            self._drain = OutboxDrain(waves, self.before, self.context.kafka, self._readers)
         self._drain.mark(directions)
 
     def _behind(self) -> Mapping[Direction, int]:

@@ -128,6 +128,17 @@ class Done:
     deleted: Sequence[Place] = ()
 
 
+def _is_outdated(found: TopologyInForce, reports: FollowedLaneReports) -> bool:
+    """Return whether lanes have worked by a later topology than is recorded: it is of a backup.
+
+    Their workers wait for that one once they start again, or do so already: heartbeats tell it only
+    of the worker that leads. A change without differences then says that this one is in force, by a
+    number that they follow.
+    """
+    reports.read()
+    return 0 < found.number < reports.worked_by
+
+
 def wanted_topology(found: TopologyInForce, begun: PendingChange | None, edit: Edit) -> Topology:
     """Return the legal topology that an edit of the one in force leads to.
 
@@ -182,7 +193,7 @@ def put_in_force(
     with FollowedLaneReports.begun(found.topology, mesh.kafka, mesh.now_ms) as reports:
         plan = plan_on_mesh(found, after, mesh.view, mesh.beats, mesh.kafka, locate)
         goes_on = begun is not None and begun.is_open
-        if plan.is_empty and not goes_on:
+        if plan.is_empty and not goes_on and not _is_outdated(found, reports):
             # Without a record of what is in force nodes go by their files until then.
             return Done(plan=plan, number=found.number or publish(after, mesh.kafka))
         if not (allow_delete or goes_on):

@@ -72,7 +72,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class PublishTopology:
     """Write the target as the topology in force to every Kafka cluster."""
 
 
@@ -84,7 +84,7 @@ class NoteEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class LookAgain:
     """Look again a little later; says in words what is waited for."""
 
     reasons: Sequence[str]
@@ -97,7 +97,7 @@ class Ended(Enum):
     ABORTED = auto()
 
 
-Next = Write | Publish | NoteEnds | Wait | Ended
+Next = Write | PublishTopology | NoteEnds | LookAgain | Ended
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class ChangeSteps:
         """Return what to do now. Call it again after that is done, or after a while."""
         if not self.is_written:
             if self.target.stage is Stage.HOLD and (reasons := self._not_able(seen)):
-                return Wait(reasons)
+                return LookAgain(reasons)
             return Write(self.target)
         match self.target.stage:
             case Stage.HOLD:
@@ -214,27 +214,27 @@ class ChangeSteps:
             return self._enter(Stage.ABORT)
         if free := [one for one in self.cut_over.holding if one not in self.target.holding]:
             unplanned = f"{listed(free, NAMED_MAX)} would have to hold, which was not planned"
-            return Wait([f"{unplanned}; {_BEGIN_AGAIN}"])
+            return LookAgain([f"{unplanned}; {_BEGIN_AGAIN}"])
         if unfit := self._unfit(seen):  # it has been started since
-            return Wait(unfit)
+            return LookAgain(unfit)
         arriving, holding = self.cut_over.arriving, self.cut_over.holding
         if idle := [
             one for one in arriving if seen.nodes[one].is_up and not seen.nodes[one].serves
         ]:
             # Behind the switch there is no way back.
-            return Wait([f"node {one} {_SERVES_NOT}" for one in idle])
+            return LookAgain([f"node {one} {_SERVES_NOT}" for one in idle])
         asked = [node for node in seen.nodes if node not in arriving or node in holding]
         if (wait := self._not_done(seen, asked)) is not None:
             return wait
         if self.cut_over.drain_waves and (owing := self._owing(seen)):
-            return Wait(owing)
+            return LookAgain(owing)
         if self.drain_wave < len(self.cut_over.drain_waves):
             return self._drain(seen)
         if reasons := self._untaken(seen, "holds and has not taken"):
-            return Wait(reasons)
+            return LookAgain(reasons)
         if queues := seen.new_queues():
             made = f"queues made meanwhile: {listed(queues, NAMED_MAX)}"
-            return Wait([f"{made}, whose messages would go to other members; {_BEGIN_AGAIN}"])
+            return LookAgain([f"{made}, whose messages would go to other members; {_BEGIN_AGAIN}"])
         return self._enter(Stage.SWITCH)
 
     def _owing(self, seen: Observation) -> Sequence[str]:
@@ -255,7 +255,7 @@ class ChangeSteps:
             for sender, reader in directions
             if seen.behind.get((sender, reader))
         ]:
-            return Wait(reasons)
+            return LookAgain(reasons)
         self.drain_wave += 1
         self._is_marked = False
         return self._hold(seen)
@@ -263,17 +263,17 @@ class ChangeSteps:
     def _switch(self, seen: Observation) -> Next:
         staying = [node for node in seen.nodes if node not in self.cut_over.leaving]
         if (wait := self._not_done(seen, staying)) is not None:
-            return Wait([*self._unheard(seen), *wait.reasons])
-        return self._enter(Stage.RUN) if self.is_published else Publish()
+            return LookAgain([*self._unheard(seen), *wait.reasons])
+        return self._enter(Stage.RUN) if self.is_published else PublishTopology()
 
-    def _all_read(self, seen: Observation) -> Wait | None:
+    def _all_read(self, seen: Observation) -> LookAgain | None:
         """Return what to wait for: nodes that are up and have not read the record."""
         late = [
             node
             for node, report in seen.nodes.items()
             if report.is_up and node not in self._strangers() and not self._follows(report)
         ]
-        return Wait([self._not_read(late)]) if late else None
+        return LookAgain([self._not_read(late)]) if late else None
 
     def _not_read(self, nodes: Sequence[str]) -> str:
         """Return, in words, which nodes have not read the record, all in one sentence."""
@@ -285,7 +285,7 @@ class ChangeSteps:
         is_back = self.target.stage is Stage.ABORT
         return self.cut_over.arriving if is_back else self.cut_over.leaving
 
-    def _not_done(self, seen: Observation, nodes: Sequence[str]) -> Wait | None:
+    def _not_done(self, seen: Observation, nodes: Sequence[str]) -> LookAgain | None:
         reasons: list[str] = []
         late: list[str] = []
         for node in nodes:
@@ -301,7 +301,7 @@ class ChangeSteps:
                 reasons.append(f"{node} {doing}{self._open(report.change, seen)}")
         if late:
             reasons.append(self._not_read(late))
-        return Wait(reasons) if reasons else None
+        return LookAgain(reasons) if reasons else None
 
     def _has_done(self, status: ChangeStatus, seen: Observation) -> bool:
         """Return whether a node is done, or waits only for nodes that need not be there.

@@ -190,8 +190,8 @@ def _full(at: Examination, node: str) -> Check:
     here = beat.endpoints if beat is not None else ()
     elsewhere = (EndpointWord.HELD, EndpointWord.REFUSED)  # see `_held` and `_queues`
     endpoints = [one for one in here if one.state not in elsewhere]
+    hints = ["see why the neighbour does not read (is it down, paused or slow?)"] if full else []
     full += [f"in endpoint {one.endpoint}: {one.reason}" for one in endpoints]
-    hints = ["see why the neighbour does not read: is it down, paused or slow?"] if links else []
     if endpoints:
         hints.append("see why the endpoint's slowest group does not read")
     if any(one.state == EndpointWord.LOSSY for one in endpoints):
@@ -200,7 +200,7 @@ def _full(at: Examination, node: str) -> Check:
         Category.DELIVERY,
         f"nothing at {node} has reached its limit",
         first_of(full),
-        " ".join([*hints, "Or raise the limit"]),
+        "; ".join([*hints, "or raise the limit"]),
         result=Result.WARNING,
     )
 

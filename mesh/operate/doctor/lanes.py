@@ -11,6 +11,7 @@ from mesh.model.interest_inputs import CLIENTS
 from mesh.model.state import Standby
 from mesh.operate.doctor.checks import Category, Check, Result, first_of, judged, unseen
 from mesh.operate.doctor.examination import Examination
+from mesh.operate.doctor.kept import check_kept
 from mesh.transport.port import TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.wire.standbys import LearnedRecord, standbys
@@ -30,7 +31,8 @@ LEDGER_MAX = 200
 def check_lanes(at: Examination) -> Iterator[Check]:
     """Yield one check per node, from its progress and the ends of its ledger.
 
-    Another one per node with standbys, whether they have heard enough to take its lanes.
+    Another one per node with standbys, whether they have heard enough to take its lanes, and one
+    about what its lanes keep of former neighbours and deleted topics.
     """
     names = at.topology.names
     for kafka in at.kafka:
@@ -55,6 +57,7 @@ def check_lanes(at: Examination) -> Iterator[Check]:
                 f"all workers of {node}, start one (mesh node run {node}); see mesh audit report",
             )
             yield from _standbys(at, node, learned)
+            yield check_kept(at, node)
 
 
 def _learned(at: Examination, kafka: str) -> Mapping[str, Sequence[LearnedRecord]] | TransportError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from mesh.model.topology import Topology
@@ -34,13 +35,5 @@ def links_document(
 
 
 def _flow(flow: LinkFlow) -> dict[str, Any]:
-    return {
-        "link": f"{flow.source}->{flow.target}",
-        "zone": flow.zone,
-        "kind": flow.kind,
-        "state": flow.state,
-        "reason": flow.reason,
-        "backlog_frames": flow.backlog_frames,
-        "backlog_messages": flow.backlog_messages,
-        "wanted": flow.wanted,
-    }
+    told = asdict(flow)
+    return {"link": f"{told.pop('source')}->{told.pop('target')}", **told}

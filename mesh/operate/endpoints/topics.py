@@ -22,6 +22,11 @@ def missing_endpoints(
     """Return per node its endpoints whose topic somebody deleted.
 
     What cannot be queried now is left out: silent Kafka clusters are reported elsewhere.
+
+    Args:
+        topology: The mesh.
+        view: What its nodes say: the subscriptions among it.
+        kafka: The Kafka clusters, by name.
     """
     topics: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in kafka}
     for node, declared in topology.nodes.items():

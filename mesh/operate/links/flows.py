@@ -73,7 +73,7 @@ def _flow(
     topology: Topology,
     view: MeshView,
     beats: Mapping[str, bool],
-    backlogs: Mapping[str, Backlog],
+    backlogs: Mapping[str, OutboxBacklog],
     source: str,
     target: str,
     zone: str,
@@ -160,7 +160,7 @@ def wanted_over(
 
 
 @dataclass(slots=True)
-class Backlog:
+class OutboxBacklog:
     """What waits in one outbox.
 
     Attributes:
@@ -174,16 +174,16 @@ class Backlog:
 
 def outbox_backlogs(
     topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
-) -> Mapping[str, Backlog]:
+) -> Mapping[str, OutboxBacklog]:
     """Return what waits in each outbox, by topic, as far as brokers answer."""
 
-    def ask(name: str) -> Mapping[str, Backlog]:
+    def ask(name: str) -> Mapping[str, OutboxBacklog]:
         try:
             return _backlogs(topology, view, name, kafka[name])
         except TransportError:
             return {}  # reported as unknown
 
-    found: dict[str, Backlog] = {}
+    found: dict[str, OutboxBacklog] = {}
     for one in side_by_side(ask, [name for name in kafka if name not in view.unreachable]):
         found |= one
     return found
@@ -191,7 +191,7 @@ def outbox_backlogs(
 
 def _backlogs(
     topology: Topology, view: MeshView, name: str, cluster: KafkaCluster
-) -> Mapping[str, Backlog]:
+) -> Mapping[str, OutboxBacklog]:
     """Return the backlog of every outbox on a Kafka cluster, by topic; read all at once."""
     places: list[TopicPartition] = []
     told: dict[TopicPartition, OutboxPosition] = {}
@@ -202,7 +202,7 @@ def _backlogs(
             told[TopicPartition(one.topic, one.partition)] = one
     ends = cluster.admin().stable_ends(places)
     positions = {**dict.fromkeys(places, 0), **_positions_read(cluster, told, ends)}
-    backlogs = {place.topic: Backlog() for place in ends}
+    backlogs = {place.topic: OutboxBacklog() for place in ends}
     unread = {place: end for place, end in ends.items() if end > positions[place]}
     starts = cluster.admin().starts(list(unread)) if unread else {}
     behind: dict[TopicPartition, int] = {}

@@ -34,29 +34,15 @@ def pauses_on_link(view: MeshView, one: str, other: str) -> Mapping[PauseKey, Pa
 def write_pauses(
     topology: Topology,
     kafka: Mapping[str, KafkaCluster],
-    keys: Sequence[PauseKey],
+    keys: Sequence[PauseKey | SubjectPauseKey],
     pause: Pause | None,
 ) -> None:
-    """Pause these, or with None end their pauses; write to each reader's own Kafka cluster.
+    """Pause these, or with None end their pauses; write to each node's own Kafka cluster.
 
     Raises:
         TransportError: Kafka did not accept it.
     """
     value = None if pause is None else encode_pause(pause)
     for key in keys:
-        write_operator_record(topology, kafka, key.node, pause_key(key), value)
-
-
-def write_subject_pause(
-    topology: Topology,
-    kafka: Mapping[str, KafkaCluster],
-    key: SubjectPauseKey,
-    pause: Pause | None,
-) -> None:
-    """Have a node take nothing under a filter, or with None end that.
-
-    Raises:
-        TransportError: Kafka did not accept it.
-    """
-    value = None if pause is None else encode_pause(pause)
-    write_operator_record(topology, kafka, key.node, subject_pause_key(key), value)
+        written = pause_key(key) if isinstance(key, PauseKey) else subject_pause_key(key)
+        write_operator_record(topology, kafka, key.node, written, value)

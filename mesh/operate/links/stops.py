@@ -78,6 +78,17 @@ def accept(
     _write(topology, kafka, stopped, is_open=True)
 
 
+def withdraw(
+    topology: Topology, kafka: Mapping[str, KafkaCluster], stopped: Sequence[StoppedSource]
+) -> None:
+    """End the consent to these losses.
+
+    Raises:
+        TransportError: Kafka did not accept it.
+    """
+    _write(topology, kafka, stopped, is_open=False)
+
+
 def _write(
     topology: Topology,
     kafka: Mapping[str, KafkaCluster],
@@ -108,6 +119,6 @@ def wait_resumed(
         view.refresh()
         left = [one for one in stopped if one.stop in view.nodes[one.node].stops.values()]
         if not left or now_ms() >= deadline:
-            _write(topology, kafka, stopped, is_open=False)
+            withdraw(topology, kafka, stopped)
             return left
         pause(_LOOK_S)

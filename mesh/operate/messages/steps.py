@@ -73,7 +73,7 @@ class DeliverySeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class RecordedArrival:
     """A node that the message reached, in which record, and when: None if that cannot be known."""
 
     node: str
@@ -96,7 +96,7 @@ class Step:
         unseen: Partitions that may hold more in records that were not examined.
     """
 
-    at: Arrival
+    at: RecordedArrival
     ledger: TopicPartition
     endpoints: Mapping[TopicPartition, str]
     outboxes: Mapping[TopicPartition, str]

@@ -13,7 +13,7 @@ from mesh.model.record_headers import SUBJECT_HEADER
 from mesh.model.state import DeadLetter
 from mesh.model.topology import Topology
 from mesh.operate.messages.dead_letters import header_of
-from mesh.operate.messages.steps import Arrival, DeliverySeen, FrameSeen, Ingress, Step
+from mesh.operate.messages.steps import DeliverySeen, FrameSeen, Ingress, RecordedArrival, Step
 from mesh.operate.messages.way import SCANNED_MAX, Way
 from mesh.transport.headers import headers_of
 from mesh.transport.port import KafkaCluster, TopicPartition
@@ -166,7 +166,7 @@ class Tracer:
         trace.unknown.clear()
         way = Way(self.topology, self.kafka, ingress, trace.created_ms, last, pool)
         offset = ingress.identity.offset
-        edge = [Arrival(ingress.node, ingress.place, offset, trace.created_ms)]
+        edge = [RecordedArrival(ingress.node, ingress.place, offset, trace.created_ms)]
         visited = {ingress.node: None}
         while edge:
             steps, edge = way.steps(edge), []
@@ -183,7 +183,9 @@ class Tracer:
                     if frame.target not in visited:
                         visited[frame.target] = None
                         came_ms = frame.appended_ms
-                        edge.append(Arrival(frame.target, frame.place, frame.offset, came_ms))
+                        edge.append(
+                            RecordedArrival(frame.target, frame.place, frame.offset, came_ms)
+                        )
         return bool(way.search.early)
 
     def _read_ingress(self, trace: Trace) -> None:

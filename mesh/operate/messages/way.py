@@ -19,7 +19,7 @@ from mesh.errors import TransportUnavailableError
 from mesh.model.names import name_fault
 from mesh.model.topology import Topology
 from mesh.operate.messages.search import BEHIND_MAX, FRAMES_BEHIND_MAX, Search
-from mesh.operate.messages.steps import Arrival, Ingress, Step
+from mesh.operate.messages.steps import Ingress, RecordedArrival, Step
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 
@@ -68,9 +68,11 @@ class Way:
     def __post_init__(self) -> None:
         self.search = Search(self.ingress.identity)
 
-    def steps(self, edge: Sequence[Arrival]) -> Mapping[Arrival, Step | TransportUnavailableError]:
+    def steps(
+        self, edge: Sequence[RecordedArrival]
+    ) -> Mapping[RecordedArrival, Step | TransportUnavailableError]:
         """Return what nodes made of the message, or why their Kafka cluster does not answer."""
-        by_kafka: dict[str, list[Arrival]] = {}
+        by_kafka: dict[str, list[RecordedArrival]] = {}
         for at in edge:
             by_kafka.setdefault(self.topology.nodes[at.node].kafka, []).append(at)
         for name in by_kafka:
@@ -79,7 +81,7 @@ class Way:
                 self._topics[name] = self.pool.submit(named, self.topology.prefix)
         asked: dict[str, tuple[list[Step], Future[_Offsets], list[Future[_Offsets]]]] = {}
         reading: dict[str, tuple[list[Step], Future[None]]] = {}
-        found: dict[Arrival, Step] = {}
+        found: dict[RecordedArrival, Step] = {}
         silent: dict[str, TransportUnavailableError] = {}
         for name, arrivals in by_kafka.items():
             with _noted(name, silent):
@@ -96,7 +98,7 @@ class Way:
                 found |= {step.at: step for step in steps}
         return {at: found.get(at) or silent[self.topology.nodes[at.node].kafka] for at in edge}
 
-    def _step(self, at: Arrival, topics: Sequence[str]) -> Step:
+    def _step(self, at: RecordedArrival, topics: Sequence[str]) -> Step:
         names, declared = self.topology.names, self.topology.nodes[at.node]
         partition, message_class = at.source.partition, self.ingress.message_class
         partition %= declared.partitions

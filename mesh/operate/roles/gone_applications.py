@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mesh.errors import ProtocolError
 from mesh.model.topics import TopicNames
-from mesh.model.tree_apps import LeaseSaid, RoleKey
+from mesh.model.tree_apps import LeaseSaid, RoleKey, RoleSaid
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.transport.reading import read_logs
 from mesh.wire.tree_apps import decode_roles
@@ -64,8 +64,8 @@ def _standing(topic: str, kafka: KafkaCluster) -> Mapping[str, None]:
             case LeaseSaid(app, lease_ms):
                 key: RoleKey | str = app
                 is_there = lease_ms is not None
-            case _:
-                app, key, is_there = said.key.app, said.key, said.request is not None
+            case RoleSaid(key, request):
+                app, is_there = key.app, request is not None
         if is_there:
             standing[key] = app
         else:

@@ -192,6 +192,10 @@ class KafkaConsumer:
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
         """Return up to `limit` records, and keep the membership alive.
 
+        Args:
+            timeout_s: How long to wait for the first one.
+            limit: How many at most; with none the consumer is not polled.
+
         Raises:
             TransportDeniedError: The brokers refuse this member.
         """

@@ -16,7 +16,7 @@ _ASKED_AGAIN = re.compile(r"GETPID .*: retrying")
 the client library retries by itself: that is news only if it goes on."""
 
 
-class Repeats(logging.Filter):
+class RepeatedLines(logging.Filter):
     """Suppresses lines that were logged less than `REPEAT_S` ago.
 
     A client that cannot connect says so ten times a second. Mere retries of the library, as with
@@ -66,5 +66,5 @@ HIDDEN = Hidden()
 LOG = logging.getLogger("mesh.kafka")
 # Without a handler Python would print warnings to stderr.
 LOG.addHandler(logging.NullHandler())
-LOG.addFilter(Repeats())
+LOG.addFilter(RepeatedLines())
 LOG.addFilter(HIDDEN)

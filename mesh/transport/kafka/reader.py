@@ -131,7 +131,12 @@ class KafkaReader:
                 self._outside.discard(place)
 
     def read(self, timeout_s: float, limit: int) -> Sequence[Record]:
-        """Return up to `limit` records, as soon as there is one, or none after the timeout."""
+        """Return up to `limit` records, as soon as there is one, or none after the timeout.
+
+        Args:
+            timeout_s: How long to wait for the first one.
+            limit: How many at most.
+        """
         if self.is_closed or limit < 1:
             return ()
         deadline_s = time.monotonic() + timeout_s

@@ -155,7 +155,17 @@ class Transactions:
             raise state.spent
 
     def send_offsets(self, places: Sequence[Place], ticket: object) -> None:
-        """Let the open transaction move a consumer group on."""
+        """Let the open transaction move a consumer group on.
+
+        Args:
+            places: Where the group wants to go on, by partition.
+            ticket: Proof of a membership, as the consumer gave it.
+
+        Raises:
+            TransportMovedError: Others have these partitions by now; nothing was committed.
+            TransportError: The group was not moved on: abort.
+            InvariantError: No transaction is open.
+        """
         state = self._state
         if state.spent is not None:
             raise state.spent

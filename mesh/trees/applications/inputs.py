@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mesh.model.tree_apps import AppSaid, LeaseSaid, RoleSaid
-from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, RealmChanged, Ticked
+from mesh.trees.inputs import (
+    FrameRead,
+    LeadResumed,
+    LinkClosed,
+    LinkOpened,
+    MeshFollowed,
+    RealmChanged,
+    Ticked,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,8 @@ NodeInput = (
     | LinkClosed
     | FrameRead
     | RealmChanged
+    | MeshFollowed
+    | LeadResumed
     | WordsLost
     | Ticked
 )

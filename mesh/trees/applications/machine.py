@@ -61,13 +61,15 @@ from mesh.trees.applications.known_routes import tell_routes
 from mesh.trees.applications.listeners import Listeners, present
 from mesh.trees.applications.polite import PoliteRoles, refusal
 from mesh.trees.applications.probes import TRIES_MAX, Holder, Probe
-from mesh.trees.applications.splits import CALL, Splits
+from mesh.trees.applications.splits import CALL, SplitCounts
 from mesh.trees.inputs import (
     AppGone,
     FrameRead,
     Input,
+    LeadResumed,
     LinkClosed,
     LinkOpened,
+    MeshFollowed,
     PortOpened,
     RealmChanged,
     RolesAdded,
@@ -130,7 +132,7 @@ class Applications:
     uuid: str
     epoch: int
     refused: Counter[str] = field(default_factory=Counter)
-    splits: Splits = field(default_factory=Splits)
+    splits: SplitCounts = field(default_factory=SplitCounts)
     listeners: Listeners = field(default_factory=Listeners)
     _apps: dict[str, _App] = field(default_factory=dict)
     _early: EarlyWords = field(default_factory=EarlyWords)
@@ -150,17 +152,6 @@ class Applications:
         due = [app.until_ms for app in self._apps.values()]
         others = (self._polite.due_ms, self.node.wakes_ms, self.splits.due_ms)
         return min([*due, *(at_ms for at_ms in others if at_ms is not None)], default=None)
-
-    def resume(self, links: Iterable[str], now_ms: int, until_ms: int) -> None:
-        """Go on after a while in which this node could neither hear nor say anything.
-
-        Leases start over; of the neighbours on these links nothing is expected until then. An
-        application cannot renew a lease, nor a neighbour speak, where no broker answers.
-        """
-        self._now_ms = max(self._now_ms, now_ms)
-        for app in self._apps.values():
-            app.until_ms = max(app.until_ms, self._now_ms + app.lease_ms)
-        self.node.excuse(links, until_ms)
 
     def step(self, input_: NodeInput, now_ms: int) -> list[Effect]:
         """Take one input; return what is to be done, in this order."""
@@ -188,7 +179,10 @@ class Applications:
                     yield Tell(taken.app, taken)
                 yield from self._tree(input_)
                 yield from self._count(self.splits.tick(self._now_ms))
-            case LinkOpened() | LinkClosed() | FrameRead() | RealmChanged():
+            case LeadResumed():
+                self._renew_leases()
+                yield from self._tree(input_)
+            case LinkOpened() | LinkClosed() | FrameRead() | RealmChanged() | MeshFollowed():
                 yield from self._tree(input_)
             case _:
                 assert_never(input_)
@@ -451,6 +445,11 @@ class Applications:
     def _end_leases(self) -> Iterator[Effect]:
         ended = [one for one, app in self._apps.items() if app.until_ms <= self._now_ms]
         yield from self._end_lives(ended)
+
+    def _renew_leases(self) -> None:
+        """Begin all leases anew: where no broker answered no application could renew its own."""
+        for app in self._apps.values():
+            app.until_ms = max(app.until_ms, self._now_ms + app.lease_ms)
 
     def _end_lives(self, names: Iterable[str]) -> Iterator[Effect]:
         """Let applications go; one that lives hears it, and says again what it wants."""

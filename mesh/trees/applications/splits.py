@@ -29,7 +29,7 @@ NOTHING: tuple[Sequence[NodesLost | NodesFound], SendWanted | None] = ((), None)
 
 
 @dataclass(slots=True)
-class Splits:
+class SplitCounts:
     """The counts of one incarnation of a node.
 
     Attributes:

@@ -44,9 +44,9 @@ LOOK_MS = 500
 for that in every turn."""
 
 TOPOLOGY_GONE = (
-    "mesh.config holds no topology any more, and the file may be older than what the node worked "
-    "by: its lanes read nothing; write there what is in force (`mesh apply`), or a record with the "
-    "key `topology` and no value to have it go by its file"
+    "mesh.config holds no topology any more, or an older one, and the file may be older than what "
+    "the node worked by: its lanes read nothing; write there what is in force (`mesh apply`), or a "
+    "record with the key `topology` and no value to have it go by its file"
 )
 
 log = structlog.get_logger()
@@ -96,12 +96,13 @@ class AcknowledgedInterest:
         """Look up what some lanes wait for in the node's own topics."""
         learner = lanes.machine.learner
         awaited = [lane.following.awaited for lane in waiting]
-        yield from self._heed_clients(lanes, awaited)
+        taken_ms, names = _last_taken_ms(waiting), TopicNames(lanes.topology.prefix)
+        yield from self._heed_clients(lanes, awaited, taken_ms, now_ms)
         versions: dict[str, Version] = {}
         for known in awaited:
             for input_, version in known.items():
                 versions[input_] = max(version, versions.get(input_, version))
-        place = TopicPartition(TopicNames(lanes.topology.prefix).learned(self.node), 0)
+        place = TopicPartition(names.learned(self.node), 0)
         late = learner.lagging(versions)
         yield from self._heard(one for one in self._awaited if one not in late)
         try:
@@ -123,13 +124,14 @@ class AcknowledgedInterest:
                 # Nobody knows when it can be reached, so the node starts without it, by what it has
                 # acknowledged: that is all it owes.
                 yield VersionsVoided(its_versions)
-            elif self.listener.has_read_all(name, _last_taken_ms(waiting), now_ms):
+            elif self.listener.has_read_all(names.control(name), taken_ms, now_ms):
                 # Its control topic lost its end or was recreated, and nobody was there to see it.
                 log.warning("neighbour.shorter", neighbour=name)
                 yield VersionsVoided(its_versions)
             elif name not in self._awaited:
                 self._awaited[name] = None
-                log.warning("neighbour.awaited", neighbour=name, text="lanes read nothing before")
+                text = "lanes read nothing until it proves as much"
+                log.warning("neighbour.awaited", neighbour=name, text=text)
                 yield NeighbourAwaited(name, is_awaited=True)
 
     def _heard(self, names: Iterable[str]) -> Iterator[NeighbourAwaited]:
@@ -141,10 +143,10 @@ class AcknowledgedInterest:
     def _heed_change(self, lanes: Lanes, now_ms: int) -> Iterator[RoundRequested | TopologyLost]:
         """Stop waiting for a topology, or a change of it, that `mesh.config` no longer holds.
 
-        The topic has lost its end, was recreated, or compaction removed what a stranger had
-        overwritten. If it still says what is in force, or leaves that to the nodes' files, all is
-        known. Otherwise the file may be older than what the lane worked by, and nobody may guess: a
-        change that has begun since says nothing about that until nodes switch. Spec: K28.
+        The topic has lost its end, was recreated or restored, or compaction removed what a stranger
+        had overwritten. If it still says what is in force, or leaves that to the nodes' files, all
+        is known. Otherwise what it says, like the file, is older than what the lane worked by, and
+        nobody may guess: a change that has begun since says nothing until nodes switch. Spec: K28.
         """
         machine, orders = lanes.machine, self.listener.orders
         change, number = _known(machine, orders)
@@ -153,12 +155,12 @@ class AcknowledgedInterest:
             for lane in _taken_long_ago(lanes, now_ms)
             if lane.following.change > change or lane.following.topology > number
         ]
-        if late and not self.listener.has_read_orders(_last_taken_ms(late), now_ms):
+        config = TopicNames(lanes.topology.prefix).config()
+        if late and not self.listener.has_read_all(config, _last_taken_ms(late), now_ms):
             return
         lacking = [lane for lane in late if lane.following.topology > number]
         orders.owed = max((lane.following.topology for lane in lacking), default=0)
-        is_by_file = machine.number < 0 and not orders.is_left_to_files
-        lost = orders.owed if is_by_file and not orders.has_owed else 0
+        lost = 0 if orders.is_left_to_files or orders.has_owed else orders.owed
         for lane in late:
             if lane not in lacking or not (lost or orders.has_owed):
                 followed = lane.following.change
@@ -171,11 +173,12 @@ class AcknowledgedInterest:
             yield TopologyLost(lost)
 
     def _heed_clients(
-        self, lanes: Lanes, awaited: Sequence[VersionByInput]
+        self, lanes: Lanes, awaited: Sequence[VersionByInput], taken_ms: int, now_ms: int
     ) -> Iterator[VersionsVoided]:
         """Stop waiting for a subscription that `clients` no longer holds.
 
-        The topic has lost its end, or was recreated while nobody was there to notice.
+        The topic has lost its end, or was recreated while nobody was there to notice. Or its
+        records were deleted, so nothing that is read there is as new as what lanes route by.
         """
         learner = lanes.machine.learner
         late = [known[CLIENTS] for known in awaited if learner.lacks_clients(known)]
@@ -190,6 +193,9 @@ class AcknowledgedInterest:
         for version in late:
             if ends is not None and ends.get(place, 0) <= version[1]:
                 log.warning("clients.shorter", known=version[1], end=ends.get(place, 0))
+                yield VersionsVoided({CLIENTS: version})
+            elif self.listener.has_read_all(place.topic, taken_ms, now_ms):
+                log.warning("clients.deleted", known=version[1])
                 yield VersionsVoided({CLIENTS: version})
 
 

@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Feed:
+class ControlFeed:
     """One control topic that is followed from its beginning.
 
     Attributes:
@@ -109,21 +109,21 @@ class Feeds:
     intake: Intake
     questions: Questions
     started_ms: int
-    may_read: Callable[[Feed], bool]
+    may_read: Callable[[ControlFeed], bool]
     isolated: Collection[str] = ()
     cluster_ids: dict[str, str] = field(default_factory=dict)
-    _feeds: dict[tuple[str, int], Feed] = field(default_factory=dict)
+    _feeds: dict[tuple[str, int], ControlFeed] = field(default_factory=dict)
 
-    def add(self, feed: Feed) -> Feed:
+    def add(self, feed: ControlFeed) -> ControlFeed:
         """Follow one more."""
         self._feeds[feed.place.topic, feed.place.partition] = feed
         return feed
 
-    def of(self, topic: str, partition: int = 0) -> Feed | None:
+    def of(self, topic: str, partition: int = 0) -> ControlFeed | None:
         """Return a topic that is followed, or None."""
         return self._feeds.get((topic, partition))
 
-    def __getitem__(self, topic: str) -> Feed:
+    def __getitem__(self, topic: str) -> ControlFeed:
         """Return a topic that is followed.
 
         Raises:
@@ -142,7 +142,7 @@ class Feeds:
             if feed.neighbour in neighbours:
                 self.remove(feed)
 
-    def remove(self, feed: Feed) -> None:
+    def remove(self, feed: ControlFeed) -> None:
         """Stop following one."""
         del self._feeds[feed.place.topic, feed.place.partition]
         self._stop(feed)
@@ -169,7 +169,7 @@ class Feeds:
 
     def find(self, now_ms: int) -> Iterator[Input]:
         """Look for topics that are not read yet; yield what was found out about them."""
-        wanted: dict[str, list[Feed]] = {}
+        wanted: dict[str, list[ControlFeed]] = {}
         for feed in self._feeds.values():
             is_known = feed.assigned and not feed.is_doubted
             is_out = is_known or feed.neighbour in self.isolated or not self.may_read(feed)
@@ -198,7 +198,7 @@ class Feeds:
                         feed, ends[feed.place], topic_ids.get(feed.place.topic, NO_TOPIC)
                     )
 
-    def _retry_ms(self, feed: Feed, now_ms: int) -> int:
+    def _retry_ms(self, feed: ControlFeed, now_ms: int) -> int:
         is_brought = feed.since_ms > self.started_ms
         return SOON_RETRY_MS if is_brought and now_ms - feed.since_ms < SOON_MS else RETRY_MS
 
@@ -220,7 +220,7 @@ class Feeds:
             unknown,
         )
 
-    def _found(self, feed: Feed, end: int | None, topic_id: bytes) -> Iterator[Input]:
+    def _found(self, feed: ControlFeed, end: int | None, topic_id: bytes) -> Iterator[Input]:
         known, feed.topic_id = feed.topic_id, topic_id or feed.topic_id
         if NO_TOPIC not in (known, topic_id) and known != topic_id:
             yield from self.begin_again(feed)
@@ -235,8 +235,10 @@ class Feeds:
                     yield feed.caught_up
             return
         feed.end = end
-        if not end and feed.caught_up is None:
-            feed.told = True  # nobody has ever wanted anything
+        if feed.caught_up is None:
+            # If nothing stands there nobody has ever wanted anything; else it counts as a whole,
+            # also where there was no such topic until now.
+            feed.told = not end
         feed.assigned = True
         if not feed.told:
             self.intake.watch(feed.kafka, feed.place)
@@ -268,7 +270,7 @@ class Feeds:
                 # the rest. Reading goes on, and its end is reported once it is reached after all.
                 yield from self._give_up(feed, now_ms)
 
-    def _give_up(self, feed: Feed, now_ms: int) -> Iterator[Input]:
+    def _give_up(self, feed: ControlFeed, now_ms: int) -> Iterator[Input]:
         """Treat a neighbour as frozen that could not be reached for too long. Spec: K21, K23."""
         overdue = now_ms - feed.since_ms >= UNREACHABLE_AFTER_MS
         waits = not (feed.told or feed.given_up)
@@ -293,12 +295,16 @@ class Feeds:
         if feed.looked_to is not None:
             return self.readers[feed.kafka].position(feed.place) >= feed.looked_to
         try:
-            asking = partial(self.admins[feed.kafka].ends, [feed.place])
-            ends = self.questions.answer(("all", topic), asking)
+            asking = partial(_end_of, self.admins[feed.kafka], feed.place)
+            found = self.questions.answer(("all", topic), asking)
         except TransportError:
             return False
-        if ends is not None:
-            feed.looked_to = ends.get(feed.place, 0)
+        if found is not None:
+            end, topic_id = found
+            if NO_TOPIC not in (topic_id, feed.topic_id) and topic_id != feed.topic_id:
+                feed.is_doubted = True  # how far the former topic was read says nothing of this one
+            else:
+                feed.looked_to = end
         return False  # the intake may not have taken yet what was just fetched
 
     # -- read again -----------------------------------------------------------------------
@@ -313,7 +319,7 @@ class Feeds:
                 news += self.begin_again(feed)
         return news
 
-    def begin_again(self, feed: Feed) -> Sequence[Input]:
+    def begin_again(self, feed: ControlFeed) -> Sequence[Input]:
         """Read one from its beginning; return the inputs that follow from that."""
         self._stop(feed)
         if feed.forget is not None:
@@ -323,9 +329,16 @@ class Feeds:
         feed.next, feed.told, feed.given_up, feed.tried_ms = BEGINNING, False, False, -RETRY_MS
         return [] if feed.reset is None else [feed.reset]
 
-    def _stop(self, feed: Feed) -> None:
+    def _stop(self, feed: ControlFeed) -> None:
         if feed.assigned:
             feed.assigned = False
             self.intake.unwatch(feed.place)
             self.readers[feed.kafka].unassign([feed.place])
             self.intake.forget([feed.place])
+
+
+def _end_of(admin: Admin, place: TopicPartition) -> tuple[int, bytes]:
+    """Return where a log ends, and the id of its topic: of that one, or of one that came since."""
+    end = admin.ends([place]).get(place, 0)
+    found = admin.describe([place.topic]).get(place.topic)
+    return end, NO_TOPIC if found is None else found.topic_id

@@ -70,6 +70,10 @@ class FrozenNeighbours:
         """Yield news in order; what has to wait follows once it is complete.
 
         A neighbour that is read after all is no longer waited for.
+
+        Args:
+            news: Of this turn. What freezes a neighbour comes without what the node has kept of it.
+            now_ms: The present moment.
         """
         for input_ in news:
             match input_:

@@ -33,7 +33,7 @@ from mesh.worker.control.frozen_neighbours import FrozenNeighbours
 from mesh.worker.control.leader_records import LeaderRecords
 from mesh.worker.control.lost_writes import LostWrites
 from mesh.worker.control.unwritable import UnwritableTopics
-from mesh.worker.process.commits import Commits, Pending
+from mesh.worker.process.commits import Commits, PendingCommit
 from mesh.worker.process.errands import Errand, Errands, Steps
 from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
@@ -237,7 +237,7 @@ class Leadership:
     _control: ControlWriter | None = None
     _taking: Errand[Led] | None = None
     _writes: list[Write] = field(default_factory=list)
-    _pending: Pending = field(default_factory=Pending)
+    _pending: PendingCommit = field(default_factory=PendingCommit)
     _asked_ms: int = -RETRY_MS
     _failed_ms: int = -RETRY_MS
     _is_other: bool = False
@@ -413,7 +413,8 @@ class Leadership:
         if told is None and not (writes or again):
             return
         if again:
-            log.warning("control.foreign", text=f"{len(again)} records were written over")
+            keys = ", ".join(key.decode() for key, _ in again)
+            log.warning("control.foreign", what=keys, text="written again")
         try:
             self._control.write(told, writes, again)
         except TransportError as error:

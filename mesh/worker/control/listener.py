@@ -14,7 +14,7 @@ import structlog
 
 from mesh.core.read_positions import ReadPositions
 from mesh.errors import DecodeError, ProtocolError
-from mesh.lane.faults import Asked, inputs_of
+from mesh.lane.faults import RequestedRepair, inputs_of
 from mesh.lane.progress import versions
 from mesh.model.control import (
     NO_TOPIC,
@@ -82,13 +82,13 @@ from mesh.wire.keys import (
 )
 from mesh.wire.state import decode_fact
 from mesh.wire.subscriptions import decode_subscription
-from mesh.worker.control.feeds import Feed, Feeds
+from mesh.worker.control.feeds import ControlFeed, Feeds
 from mesh.worker.control.identities import about_links
 from mesh.worker.control.leader_records import LeaderRecords
 from mesh.worker.control.orders import NodeOrders
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
-from mesh.worker.topics.own_topics import OwnTopics, control_topics
+from mesh.worker.topics.own_topics import LOOK_MS, OwnTopics, control_topics
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -118,7 +118,7 @@ class Listener:
     questions: Questions
     started_ms: int
     link_states: dict[str, LinkState] = field(default_factory=dict)
-    asked: dict[tuple[str, bytes], Asked] = field(default_factory=dict)
+    asked: dict[tuple[str, bytes], RequestedRepair] = field(default_factory=dict)
     orders: NodeOrders = field(init=False)
     refused: int = 0
     peers: ReadPositions = field(default_factory=ReadPositions)
@@ -129,12 +129,13 @@ class Listener:
     _news: list[Input] = field(default_factory=list)
     _own: OwnTopics = field(init=False)
     _feeds: Feeds = field(init=False)
-    _wanted: Feed = field(init=False)
-    _elsewhere: list[Feed] = field(default_factory=list)
+    _wanted: ControlFeed = field(init=False)
+    _elsewhere: list[ControlFeed] = field(default_factory=list)
+    _doubted_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
         """List the topics; they are looked for as time passes."""
-        self.orders = NodeOrders(self.node)
+        self.orders, self._doubted_ms = NodeOrders(self.node), self.started_ms
         self._feeds = Feeds(
             self.admins,
             self.readers,
@@ -148,7 +149,8 @@ class Listener:
         own = nodes[self.node].kafka
         read, reset, clients = ClientsCaughtUp(), ClientsReset(), names.clients(self.node)
         self._add(clients, own, self._clients, read, reset, forget=self._forget_elsewhere)
-        self._wanted = self._add(names.config(), own, self.orders.take, None)
+        again, take = self.orders.begin_again, self.orders.take
+        self._wanted = self._add(names.config(), own, take, None, forget=again)
         control, caught_up = names.control(self.node), OwnControlCaughtUp()
         self._add(control, own, self._own_control, caught_up, OwnControlReset())
         if (lanes := nodes[self.node].lanes) > 1:
@@ -201,9 +203,9 @@ class Listener:
         neighbour: str = "",
         since_ms: int = 0,
         forget: Callable[[], None] | None = None,
-    ) -> Feed:
+    ) -> ControlFeed:
         place = TopicPartition(topic, partition)
-        feed = Feed(place, kafka, decode, caught_up, reset, neighbour, since_ms, forget)
+        feed = ControlFeed(place, kafka, decode, caught_up, reset, neighbour, since_ms, forget)
         return self._feeds.add(feed)
 
     @property
@@ -258,6 +260,12 @@ class Listener:
                 # It is read because it is a new topic, but this leader wrote the former one.
                 yield from self._feeds.begin_again(feed)
         self._look_elsewhere()
+        if now_ms - self._doubted_ms >= LOOK_MS:
+            # The topic of operators may be another one that has outgrown the position: only its id
+            # shows that.
+            self._doubted_ms, self._wanted.is_doubted = now_ms, self._wanted.assigned
+        if self.orders.is_read_again and self._wanted.assigned and self._wanted.told:
+            self.orders.settle()
         yield from self._reopen()
         yield from self._feeds.find(now_ms)
         yield from self._feeds.catch_up(now_ms)
@@ -279,7 +287,7 @@ class Listener:
         for feed in self._elsewhere:
             self._feeds.begin_again(feed)
 
-    def _may_read(self, feed: Feed) -> bool:
+    def _may_read(self, feed: ControlFeed) -> bool:
         """Return whether a feed is known to be readable: its link may be disabled."""
         is_known = self.knows_orders and feed.neighbour not in self.orders.disabled
         return is_known or not feed.neighbour
@@ -302,14 +310,14 @@ class Listener:
         """Report that the node no longer waits for proof of what a neighbour offers. Spec: K21."""
         self._news.append(NeighbourUnproven(neighbour))
 
-    def has_read_all(self, neighbour: str, since_ms: int, now_ms: int) -> bool:
-        """Return whether all is read that a neighbour's control topic held at a moment."""
-        topic = TopicNames(self.topology.prefix).control(neighbour)
-        return self._feeds.has_read_all(topic, since_ms, now_ms)
+    def has_read_all(self, topic: str, since_ms: int, now_ms: int) -> bool:
+        """Return whether all is read that a topic held at a moment; call again until it is.
 
-    def has_read_orders(self, since_ms: int, now_ms: int) -> bool:
-        """Return whether all is read that operators had written by a moment."""
-        topic = TopicNames(self.topology.prefix).config()
+        Args:
+            topic: Name of a control topic, of `clients`, or of `mesh.config`.
+            since_ms: The moment.
+            now_ms: The present moment.
+        """
         return self._feeds.has_read_all(topic, since_ms, now_ms)
 
     def _forget_asked(self, neighbour: str) -> None:
@@ -449,7 +457,9 @@ class Listener:
                     self.link_states[neighbour] = decode_link_state(value).after(former)
                 case RepairKey():
                     request = decode_repair_request(value)
-                    self.asked[neighbour, key] = Asked(neighbour, request, record.offset())
+                    self.asked[neighbour, key] = RequestedRepair(
+                        neighbour, request, record.offset()
+                    )
 
         return decode
 

@@ -35,6 +35,8 @@ class NodeOrders:
         in_force: The final stage of the change that brought what is in force.
         is_left_to_files: Whether somebody has withdrawn that: nodes go by their files.
         owed: Number of a later topology by which a lane of this worker was taken; 0 for none.
+        is_read_again: Whether the topic is read from its beginning; until `settle` what is paused
+            and disabled is as it was before.
     """
 
     node: str
@@ -45,6 +47,7 @@ class NodeOrders:
     in_force: Change | None = None
     is_left_to_files: bool = False
     owed: int = 0
+    is_read_again: bool = False
     _records: RecordsOfOperators = field(default_factory=RecordsOfOperators)
 
     def take(self, record: Record) -> Iterator[Input]:
@@ -74,13 +77,29 @@ class NodeOrders:
                 try:
                     self._records.take_operator_record(found, value)
                 finally:
-                    self.paused = frozenset(self._records.pauses)
-                    self.paused_subjects = frozenset(self._records.subject_pauses)
-                    self.disabled = frozenset(self._records.disabled)
+                    if not self.is_read_again:
+                        self._publish()
             case ChangeKey():
                 pass  # one that was ended
             case AcceptKey() | PauseKey() | SubjectPauseKey() | DisableKey():
                 pass  # for another node
+
+    def begin_again(self) -> None:
+        """Collect pauses anew: the topic lost its end, or is another one, and is read again.
+
+        Those of before hold until that has been read: else what is paused would flow meanwhile.
+        """
+        self._records, self.is_read_again = RecordsOfOperators(), True
+
+    def settle(self) -> None:
+        """Go by what was collected anew: the topic has been read to its end."""
+        self.is_read_again = False
+        self._publish()
+
+    def _publish(self) -> None:
+        self.paused = frozenset(self._records.pauses)
+        self.paused_subjects = frozenset(self._records.subject_pauses)
+        self.disabled = frozenset(self._records.disabled)
 
     @property
     def has_owed(self) -> bool:

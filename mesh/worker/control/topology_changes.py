@@ -23,7 +23,7 @@ from mesh.node.machine import NodeMachine
 from mesh.node.relinking import with_node
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import Admin, KafkaCluster, Reader
-from mesh.worker.control.topology_start import Start
+from mesh.worker.control.topology_start import TopologyStart
 from mesh.worker.process.errands import Errand, Errands, Steps
 from mesh.worker.process.intake import Intake
 from mesh.worker.topics.provision import MAKE_MS
@@ -78,7 +78,7 @@ class TopologyChanges:
     """
 
     node: str
-    start: Start
+    start: TopologyStart
     kafka: dict[str, KafkaCluster]
     admins: dict[str, Admin]
     readers: dict[str, Reader]

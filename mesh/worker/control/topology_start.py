@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class TopologyStart:
     """What a node starts with.
 
     Attributes:
@@ -47,7 +47,7 @@ class Start:
     lineage: Lineage = UNKNOWN_LINEAGE
 
 
-def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
+def read_start(file: Topology, node: str, records: Iterable[Record]) -> TopologyStart:
     """Return what a node works by: what is in force if there is a record of it, else its file.
 
     Args:
@@ -95,7 +95,7 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
     if change is not None and change.stage.has_switched:
         texts.setdefault(change.number, (change.topology, change.lineage))
     if not texts:
-        return Start(file, change=change, lineage=first_lineage(file))
+        return TopologyStart(file, change=change, lineage=first_lineage(file))
     number = max(texts)
     topology, (text, lineage) = file, texts[number]
     if text != published_text(file):
@@ -105,7 +105,9 @@ def read_start(file: Topology, node: str, records: Iterable[Record]) -> Start:
             log.warning(
                 "topology.differs", in_force=number, text="the node's file says something else"
             )
-    return Start(topology, number, change, _awaited(before, change, topology, node), lineage)
+    return TopologyStart(
+        topology, number, change, _awaited(before, change, topology, node), lineage
+    )
 
 
 def _as_made(file: Topology, node: str, in_force: Topology) -> Topology:

@@ -13,8 +13,8 @@ from mesh.lane.lane import Closing, Lane
 from mesh.worker.lanes.direct_copies import DirectCopies
 from mesh.worker.lanes.pace import Pace
 from mesh.worker.process.clock import Clock
-from mesh.worker.process.commits import Commits, Outcome
-from mesh.worker.process.transactions import Transactions
+from mesh.worker.process.commits import CommitOutcome, Commits
+from mesh.worker.process.transactions import LaneTransactions
 
 MOMENT_S = 0.2
 """How long the loop waits for all commits of a turn together: most finish in that time, so lanes
@@ -42,7 +42,7 @@ class LaneCommits:
     clock: Clock
     commits: Commits
     direct: DirectCopies
-    transactions: dict[int, Transactions]
+    transactions: dict[int, LaneTransactions]
     pace: Pace = field(default_factory=Pace)
     _wait_left_s: float = MOMENT_S
 
@@ -50,7 +50,7 @@ class LaneCommits:
         """Renew the time to wait in a turn."""
         self._wait_left_s = MOMENT_S
 
-    def begin(self, lane: Lane, batch: Batch) -> Outcome | None:
+    def begin(self, lane: Lane, batch: Batch) -> CommitOutcome | None:
         """Begin to commit what a lane has decided; return what to wait for, None for nothing.
 
         Raises:
@@ -67,7 +67,7 @@ class LaneCommits:
         """Return whether a lane's commit has ended, one way or the other, or there is none."""
         return self.transactions[lane.number].pending.is_through
 
-    def wait(self, begun: Sequence[Outcome]) -> None:
+    def wait(self, begun: Sequence[CommitOutcome]) -> None:
         """Wait for commits for the time that is left in this turn."""
         began_ms = self.clock.now_ms()
         self.commits.wait(begun, self._wait_left_s)

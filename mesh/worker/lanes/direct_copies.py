@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from mesh.lane.handover import count_refused
 from mesh.lane.lane import Lane
 from mesh.transport.port import Writer
 from mesh.worker.process.clock import Clock
@@ -41,6 +42,7 @@ class DirectCopies:
     _written_ms: int = -GAP_MS
     _gap_ms: int = 0
     _flushed_ms: int = 0
+    _failed: int = 0
 
     @property
     def due_ms(self) -> int:
@@ -54,9 +56,14 @@ class DirectCopies:
 
     def settle(self, lanes: Iterable[Lane]) -> None:
         """Let lanes know that all copies are in Kafka, if that is so."""
-        if not self.writer.pending():
+        if not self.writer.pending() and not self._look_for_failed():
             for lane in lanes:
                 lane.direct.all_written()
+
+    def _look_for_failed(self) -> int:
+        """Return how many records failed that no lane has counted yet."""
+        self._failed += self.writer.failed()
+        return self._failed
 
     def write(self, lanes: Sequence[Lane]) -> None:
         """Write what is ready, at once."""
@@ -72,14 +79,23 @@ class DirectCopies:
             gap = max(MS_PER_REQUEST * len(partitions), self.commit_ms // 2)
             self._gap_ms = min(GAP_MS, gap)
 
-    def tell_failed(self, now_ms: int) -> None:
-        """Have the writer report what it could not deliver, and be replaced if it died."""
+    def count_failed(self, lanes: Iterable[Lane], now_ms: int) -> None:
+        """Have lanes count what the writer could not deliver; replace it if it died.
+
+        Args:
+            lanes: All whose copies it writes.
+            now_ms: The present moment.
+        """
         if now_ms - self._flushed_ms < FLUSH_MS:
             return
         self._flushed_ms = now_ms
-        if failed := self.writer.failed():
+        if failed := self._look_for_failed():
+            self._failed = 0
             log.warning("direct.lost", records=failed)
+            for lane in lanes:
+                count_refused(lane, now_ms)
 
     def flush(self) -> int:
         """Wait a moment until all are written; return how many were not."""
-        return self.writer.flush(LEAVE_S)
+        failed, self._failed = self._failed + self.writer.flush(LEAVE_S), 0
+        return failed

@@ -48,10 +48,10 @@ from mesh.worker.lanes.sources import Sources
 from mesh.worker.lanes.taking import Taken, take_lane
 from mesh.worker.lanes.token_bucket import TokenBucket, token_buckets
 from mesh.worker.process.clock import Clock
-from mesh.worker.process.commits import Commits, Outcome
+from mesh.worker.process.commits import CommitOutcome, Commits
 from mesh.worker.process.errands import LOOK_S, Errand, Errands
 from mesh.worker.process.recall import Recall
-from mesh.worker.process.transactions import Transactions
+from mesh.worker.process.transactions import LaneTransactions
 
 log = structlog.get_logger()
 
@@ -95,7 +95,7 @@ class Lanes:
     errands: Errands
     commits: Commits
     owned: dict[int, Lane] = field(default_factory=dict)
-    transactions: dict[int, Transactions] = field(default_factory=dict)
+    transactions: dict[int, LaneTransactions] = field(default_factory=dict)
     refusals: Refusals = field(default_factory=Refusals)
     full: frozenset[tuple[int, str]] = frozenset()
     overfull: dict[TopicPartition, Overfull] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class Lanes:
         if self._backoff.taken(number):
             yield SourceResumed(topic, number)
         self.owned[number] = lane
-        self.transactions[number] = Transactions(taken.writer)
+        self.transactions[number] = LaneTransactions(taken.writer)
         self._begin_with(lane, now)
         log.info("lane.taken", lane=number, epoch=lane.progress.epoch)
 
@@ -203,8 +203,10 @@ class Lanes:
         self.topology = relinked.topology
         for number in self._buckets:
             self._buckets[number] = self._new_buckets()
+        topics = self.sources.topics
+        gone = {topic: topics.cluster_id(topics[topic].kafka) for topic in topics.gone()}
         for lane in self.owned.values():
-            relink_lane(lane, relinked, self.sources.topics.gone(), now_ms)
+            relink_lane(lane, relinked, gone, now_ms)
         self.sources.relink(relinked.topology, self.owned, now_ms)
 
     def keep(self, assigned: frozenset[int]) -> None:
@@ -310,7 +312,15 @@ class Lanes:
     # -- records --------------------------------------------------------------------------
 
     def route(self, data: Mapping[TopicPartition, Sequence[Record]], now: int) -> Iterator[Input]:
-        """Hand records to the lanes they belong to, in order; commit each batch that is full."""
+        """Hand records to the lanes they belong to, in order; commit each batch that is full.
+
+        Args:
+            data: What the intake has fetched, by partition; what no lane reads any more is dropped.
+            now: The present moment, in ms.
+
+        Yields:
+            What the machine should know of the commits.
+        """
         self.committing.begin_turn()
         for lane in self.owned.values():
             lane.direct.expire(self.clock.now_ms())
@@ -410,7 +420,7 @@ class Lanes:
         together. A lane whose commit takes longer reads nothing until it finishes; nobody else
         waits for it. Spec: K17.
         """
-        begun: list[Outcome] = []
+        begun: list[CommitOutcome] = []
         for lane in lanes:
             if (batch := lane.batch) is None or lane.closing is not None:
                 continue

@@ -11,7 +11,7 @@ from mesh.lane.sources import SourceTopic, source_topics
 from mesh.model.topology import Topology
 from mesh.node.learner import Learner
 from mesh.transport.partly import answers_so_far
-from mesh.transport.port import Admin, Reader
+from mesh.transport.port import Admin, Reader, TopicInfo
 from mesh.worker.process.questions import Questions
 
 RETRY_MS = 1_000
@@ -33,6 +33,7 @@ class ReadTopics:
         readers: Per Kafka cluster.
         questions: Asks brokers beside the loop.
         vanished: Topics of this very node that were looked for and not found.
+        cluster_ids: Of the Kafka clusters that were looked at, by name.
     """
 
     topology: Topology
@@ -42,6 +43,7 @@ class ReadTopics:
     readers: Mapping[str, Reader]
     questions: Questions
     vanished: dict[str, None] = field(default_factory=dict)
+    cluster_ids: dict[str, str] = field(default_factory=dict)
     _by_name: dict[str, SourceTopic] = field(default_factory=dict)
     _wanted: dict[str, dict[str, None]] = field(default_factory=dict)
     _tried_ms: int = -RETRY_MS
@@ -108,14 +110,14 @@ class ReadTopics:
         has_answers = False
         for kafka, wanted in list(self._wanted.items()):
             try:
-                ask = partial(self.admins[kafka].describe, list(wanted))
-                told = self.questions.answer(("topics", kafka), partial(answers_so_far, ask))
+                looking = partial(_look, self.admins[kafka], list(wanted), self.cluster_id(kafka))
+                told = self.questions.answer(("topics", kafka), looking)
             except TransportError:
                 del self._wanted[kafka]
                 continue
             if told is None:
                 continue
-            found, are_all = told
+            found, are_all, self.cluster_ids[kafka] = told
             del self._wanted[kafka]
             has_answers = True
             for topic in [self._by_name[name] for name in wanted if name in self._by_name]:
@@ -124,6 +126,18 @@ class ReadTopics:
                     self.vanished[topic.name] = None
         return has_answers
 
+    def cluster_id(self, kafka: str) -> str:
+        """Return the identity of a Kafka cluster, by its name; empty if it has not told it yet."""
+        return self.cluster_ids.get(kafka, "")
+
     def _list(self) -> None:
         found = source_topics(self.topology, self.node, self.learner.links)
         self._by_name = {topic.name: topic for topic in found}
+
+
+def _look(
+    admin: Admin, topics: Sequence[str], cluster_id: str
+) -> tuple[Mapping[str, TopicInfo], bool, str]:
+    """Return what brokers say of topics, whether that is all, and which Kafka cluster they are."""
+    found, are_all = answers_so_far(partial(admin.describe, topics))
+    return found, are_all, cluster_id or admin.cluster_id()

@@ -143,7 +143,14 @@ class Sources:
                     self._leave(lane, place)
 
     def start(self, lane: Lane, now_ms: int) -> None:
-        """Assign to a lane what it does not read yet, as far as brokers answer."""
+        """Assign to a lane what it does not read yet, as far as brokers answer.
+
+        The questions are asked beside the loop: call again until there is nothing new to assign.
+
+        Args:
+            lane: Which; while it waits for what its former owner knew, nothing is assigned.
+            now_ms: The present moment.
+        """
         if not lane.following.stop_waiting_if_known(lane.learner):
             return
         for topic in self.topics:
@@ -254,7 +261,17 @@ class Sources:
         data: Mapping[TopicPartition, Sequence[Record]],
         now_ms: int,
     ) -> Mapping[TopicPartition, Sequence[Record]]:
-        """Return records whose topic is proven: the first records of a source wait for that. R6."""
+        """Return records whose topic is proven: the first records of a source wait for that. R6.
+
+        Args:
+            lanes: The lanes that this worker owns, by number.
+            data: What was fetched just now, by partition.
+            now_ms: The present moment.
+
+        Returns:
+            The same without first records, and with those that have been proven meanwhile. Records
+            of another topic than the source's are left out: the source is looked at again.
+        """
         if not self._first:
             return data
         known = dict(data)

@@ -73,6 +73,14 @@ def take_lane(
     what is read of the progress afterwards cannot change any more. If another worker takes the
     lane between two steps, this one is fenced itself and cannot raise the epoch.
 
+    Args:
+        topology: The mesh.
+        node: Whose lane.
+        number: Which of them.
+        kafka: The node's own Kafka cluster.
+        recall: Reads what is committed of the lane, by a client that stands ready.
+        clock: Time.
+
     Raises:
         TransportUnreadableError: Its progress cannot be read.
         TransportError: It cannot be taken now.

@@ -13,7 +13,7 @@ THREADS_MAX = 64
 """Commits that wait side by side; threads are created on demand."""
 
 
-class Outcome(Protocol):
+class CommitOutcome(Protocol):
     """The outcome of a commit."""
 
     def done(self) -> bool:
@@ -33,10 +33,10 @@ class Outcome(Protocol):
 class Commits(Protocol):
     """Commits transactions."""
 
-    def begin(self, commit: Callable[[], None]) -> Outcome | None:
+    def begin(self, commit: Callable[[], None]) -> CommitOutcome | None:
         """Begin a commit; return its outcome, or None if it has already succeeded."""
 
-    def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
+    def wait(self, begun: Sequence[CommitOutcome], within_s: float) -> None:
         """Wait for commits that were begun, at most this long."""
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Commits(Protocol):
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingCommit:
     """The commit that one writer has under way, if it has one.
 
     Attributes:
@@ -53,7 +53,7 @@ class Pending:
     """
 
     is_any: bool = False
-    outcome: Outcome | None = None
+    outcome: CommitOutcome | None = None
 
     def begin(self, commits: Commits, commit: Callable[[], None]) -> None:
         """Begin one."""
@@ -102,7 +102,7 @@ class _Failed:
 class CommitsAtOnce:
     """Waits for each commit right away: for the simulator, where none takes time."""
 
-    def begin(self, commit: Callable[[], None]) -> Outcome | None:
+    def begin(self, commit: Callable[[], None]) -> CommitOutcome | None:
         """Commit."""
         try:
             commit()
@@ -110,7 +110,7 @@ class CommitsAtOnce:
             return _Failed(error)
         return None
 
-    def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
+    def wait(self, begun: Sequence[CommitOutcome], within_s: float) -> None:
         """Do nothing: all are through."""
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class ThreadedCommits:
         """Begin a commit in a thread of its own."""
         return self._threads.submit(commit)
 
-    def wait(self, begun: Sequence[Outcome], within_s: float) -> None:
+    def wait(self, begun: Sequence[CommitOutcome], within_s: float) -> None:
         """Wait for commits that were begun, at most this long."""
         wait([one for one in begun if isinstance(one, Future)], within_s)
 

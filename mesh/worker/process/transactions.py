@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from mesh.lane.batch import Rows
 from mesh.transport.port import Writer
-from mesh.worker.process.commits import Commits, Pending
+from mesh.worker.process.commits import Commits, PendingCommit
 
 
 @dataclass(slots=True)
-class Transactions:
+class LaneTransactions:
     """The transactions of one lane: one per batch.
 
     Attributes:
@@ -19,7 +19,7 @@ class Transactions:
     """
 
     writer: Writer
-    pending: Pending = field(default_factory=Pending)
+    pending: PendingCommit = field(default_factory=PendingCommit)
     _is_begun: bool = False
 
     def write(self, rows: Rows) -> None:

@@ -18,7 +18,7 @@ from mesh.core.local_links import LocalLink
 from mesh.core.redelivery import Share
 from mesh.lane.lane import Lane
 from mesh.transport.port import Consumer, Passed, Record, TopicPartition, Writer, place_of
-from mesh.worker.process.commits import Commits, Pending
+from mesh.worker.process.commits import Commits, PendingCommit
 from mesh.worker.process.transactions import write_rows
 from mesh.worker.queue_moves.moving import ChainEnds, Moving
 
@@ -93,7 +93,7 @@ class Mover:
     topic_id: bytes
     sent: ChainEnds = field(default_factory=dict)
     ends_written: dict[TopicPartition, int] = field(default_factory=dict)
-    pending: Pending = field(default_factory=Pending)
+    pending: PendingCommit = field(default_factory=PendingCommit)
     kept_from: str = ""
     _moving: Moving | None = None
     _parts: dict[TopicPartition, GivenPart] = field(default_factory=dict)

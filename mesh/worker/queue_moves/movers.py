@@ -26,7 +26,7 @@ from mesh.model.queues import Attraction
 from mesh.model.topology import Topology
 from mesh.transport.port import Consumer, KafkaCluster, Record, TopicPartition
 from mesh.worker.lanes.owned import Lanes
-from mesh.worker.process.commits import Outcome
+from mesh.worker.process.commits import CommitOutcome
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.queue_moves.consumers import Consumers, SeenQueue, Told
 from mesh.worker.queue_moves.joining import OpenedMover, open_mover
@@ -73,7 +73,7 @@ class Movers:
     _opening: tuple[tuple[int, str], Lane, Errand[OpenedMover]] | None = None
     _leaving: list[tuple[Errand[Mover], Mover]] = field(default_factory=list)
     _doubted: dict[tuple[int, str], Sequence[GivenPart]] = field(default_factory=dict)
-    _left_behind: list[Outcome] = field(default_factory=list)
+    _left_behind: list[CommitOutcome] = field(default_factory=list)
     _near: Nearness = field(init=False)
 
     def __post_init__(self) -> None:

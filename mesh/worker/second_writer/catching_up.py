@@ -37,7 +37,7 @@ MEET_READS, MEET_READ_S = 10, 0.05
 
 
 @dataclass(slots=True)
-class Begins:
+class CatchUpStart:
     """What a catch-up begins with: start positions by source, and what brokers say about them.
 
     Attributes:
@@ -91,7 +91,7 @@ class CatchUp:
 
     def opening(
         self, kafka: Mapping[str, KafkaCluster], begins: Mapping[TopicPartition, int], name: str
-    ) -> Steps[Begins]:
+    ) -> Steps[CatchUpStart]:
         """Open what is needed to read from these offsets on; what is gone is noted in `lost`.
 
         Raises:
@@ -110,7 +110,7 @@ class CatchUp:
         cut_off = frozenset(self._ends)
         return _opening({one: kafka[one] for one in asked}, asked, cut_off, begins, name)
 
-    def begin(self, opened: Begins) -> None:
+    def begin(self, opened: CatchUpStart) -> None:
         """Read from there on; records already deleted there are noted in `lost`."""
         self._readers = opened.readers
         self.left_out = [one for one in self.sources if one.at in opened.silent]
@@ -268,9 +268,9 @@ def _opening(
     cut_off: Collection[TopicPartition],
     begins: Mapping[TopicPartition, int],
     name: str,
-) -> Steps[Begins]:
+) -> Steps[CatchUpStart]:
     yield
-    opened = Begins(begins)
+    opened = CatchUpStart(begins)
     try:
         for cluster, places in asked.items():
             admin, logs = kafka[cluster].admin(), [at for at in places if at in cut_off]

@@ -26,6 +26,15 @@ def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes, 
     """Return what to write about displaced records of a topic, below an offset.
 
     Dead letters, announcements of the loss in the endpoint, its account, and how far this went.
+
+    Args:
+        of: The partition of the endpoint, whose lane gives the messages up, and why.
+        records: What stands there, the oldest first.
+        topic_id: Of the topic that they were read from.
+        until: The offset below which all are displaced.
+
+    Returns:
+        Rows by topic and partition, for one transaction.
     """
     lane, place, rows = of.lane, second_progress(of.lane), Rows(list)
     letters = TopicPartition(lane.names.dead_letters(lane.node), place.partition)

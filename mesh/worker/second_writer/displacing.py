@@ -24,7 +24,7 @@ from mesh.wire.announcements import is_announcement
 from mesh.worker.lanes.overfull import Overfull
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
-from mesh.worker.process.commits import Pending
+from mesh.worker.process.commits import PendingCommit
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.process.recall import Recall, read_progress
 from mesh.worker.process.transactions import transact
@@ -92,7 +92,7 @@ class _Reading:
     size: int = 0
     idle: int = 0
     passed: int | None = None
-    pending: Pending = field(default_factory=Pending)
+    pending: PendingCommit = field(default_factory=PendingCommit)
     letters: int = 0
     until: int = 0
 

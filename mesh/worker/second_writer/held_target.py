@@ -21,17 +21,17 @@ from mesh.lane.progress import Progress
 from mesh.lane.run import Run
 from mesh.lane.sources import Source
 from mesh.lane.target_holds import endpoint_of, hold_key, is_met, link_of, release, sources_of
-from mesh.model.facts import Fact, Held
+from mesh.model.facts import Fact, Held, target_fact
 from mesh.model.frames import position_in_chain
 from mesh.model.inputs import Input
 from mesh.transport.port import KafkaCluster, Writer
 from mesh.wire.keys import fact_key
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
-from mesh.worker.process.commits import Pending
+from mesh.worker.process.commits import PendingCommit
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.process.transactions import transact
-from mesh.worker.second_writer.catching_up import CHUNK, Begins, CatchUp, is_reachable
+from mesh.worker.second_writer.catching_up import CHUNK, CatchUp, CatchUpStart, is_reachable
 from mesh.worker.second_writer.opening import OpenedCatchUp, Proof
 from mesh.worker.second_writer.quarantine import Suspect, Trial, keep_aside
 from mesh.worker.second_writer.routing_again import account, catch_up_lane, route_again
@@ -55,6 +55,7 @@ class DueTarget:
         lane, target: The lane, and the target it holds.
         hold: Number of the hold, once the position to write from is known.
         again: What will read the sources, likewise.
+        needless: Keys of what earlier catch-ups recorded and nobody needs any more, likewise.
     """
 
     kafka: Mapping[str, KafkaCluster]
@@ -62,6 +63,7 @@ class DueTarget:
     lane: Lane
     target: str
     hold: int = 0
+    needless: Sequence[bytes] = ()
     again: CatchUp = field(init=False)
 
     @property
@@ -69,10 +71,11 @@ class DueTarget:
         """The target, with its lane."""
         return self.lane.number, self.target
 
-    def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
+    def begin(self, told: Sequence[Fact]) -> Steps[CatchUpStart] | None:
         """Learn how far the target is written; read on from there, unless that is everything."""
         lane, target = self.lane, self.target
         lane.hear_catch_ups(told)
+        self.needless = list(needless_keys(lane, told))
         if not lane.holds_target(target):
             return None
         self.hold = lane.progress.holds.number(target)
@@ -115,6 +118,7 @@ class TargetCatchUp:
         link, endpoint: The target's owner: one of the two.
         began_ms: When it began to write.
         suspects: Targets that refused a record, and the records in question.
+        needless: Keys that the next write removes: what they held is of holds that are over.
         is_over: Whether nothing is left to do with what was opened.
         is_due_again: Whether the next catch-up is to begin at once.
         known: The same as `written` after the write under way has finished.
@@ -131,11 +135,12 @@ class TargetCatchUp:
     endpoint: str
     began_ms: int
     suspects: dict[TargetKey, Suspect]
+    needless: Sequence[bytes] = ()
     is_over: bool = False
     is_due_again: bool = False
     known: Progress = field(init=False)
     facts: Sequence[Fact] = ()
-    _pending: Pending = field(default_factory=Pending)
+    _pending: PendingCommit = field(default_factory=PendingCommit)
     _narrowing: _Narrowing | None = None
 
     @staticmethod
@@ -155,7 +160,8 @@ class TargetCatchUp:
         log.info("target.catching_up", target=target, lane=lane.number)
         of = link_of(lane, target), endpoint_of(lane, target)
         return TargetCatchUp(
-            *(home, target, due.hold, again, opened.writer, known, *of, now_ms, suspects)
+            *(home, target, due.hold, again, opened.writer, known, *of, now_ms, suspects),
+            needless=due.needless,
         )
 
     @property
@@ -266,6 +272,7 @@ class TargetCatchUp:
         """Record what is written; the lane takes the target back if that is everything."""
         again, lane = self.again, self.again.lane
         self.written = self.known
+        self.needless = ()
         again.lost.clear()
         lane.hear_catch_ups(self.facts)
         if self._narrowing is not None:
@@ -330,6 +337,8 @@ class TargetCatchUp:
         place = second_progress(lane)
         for fact in facts:
             batch.write(place, lane.encoded(fact), fact_key(fact.key))
+        for key in self.needless:
+            batch.write(place, None, key)
         account(catch_up, batch, repair=False)
         return batch, facts
 
@@ -341,6 +350,31 @@ class TargetCatchUp:
             yield Held(*key, self.hold, offset)
             if self.link is not None and key in known.sent:
                 yield lane.sent(key, known.sent[key], 0)
+
+
+def needless_keys(lane: Lane, told: Sequence[Fact]) -> Iterator[bytes]:
+    """Yield the keys of what catch-ups recorded of holds that are over: nobody reads it again.
+
+    What they say counts for the hold of its number alone, and only together with the lane's own
+    word of it. That this one has ended must be committed: until then whoever takes the lane needs
+    both. What movers of queues have sent stands there as well, and of nothing that was ever held.
+
+    Args:
+        lane: Whose catch-ups: it has proven that it is still owned since they were read.
+        told: All that was recorded beside it.
+    """
+    batches = [lane.batch, None if lane.closing is None else lane.closing.batch]
+    uncommitted = {key for batch in batches if batch is not None for key in batch.facts}
+    over = {
+        (one.at, one.source)
+        for one in told
+        if isinstance(one, Held)
+        and one.key not in uncommitted
+        and all(own.key != one.key for own in lane.progress.holds.kept(one.at.topic))
+    }
+    for one in map(target_fact, told):
+        if one is not None and (one.at, one.source) in over:
+            yield fact_key(one.key)
 
 
 def _readable(lanes: Lanes, lane: Lane, target: str) -> Sequence[Source]:

@@ -20,7 +20,7 @@ from mesh.worker.lanes.owned import Lanes
 from mesh.worker.lanes.second_writer import open_second_writer_of, second_progress
 from mesh.worker.process.errands import Errand, Steps
 from mesh.worker.process.recall import Recall, read_progress
-from mesh.worker.second_writer.catching_up import Begins
+from mesh.worker.second_writer.catching_up import CatchUpStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class DueCatchUp(Protocol):
     def lane(self) -> Lane:
         """Whose sources are to be read again."""
 
-    def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
+    def begin(self, told: Sequence[Fact]) -> Steps[CatchUpStart] | None:
         """Return what opens the readers; None if there is nothing to read, or not now.
 
         Args:
@@ -86,7 +86,7 @@ class OpenedCatchUp:
     """The writer of a catch-up, and what it begins to read with."""
 
     writer: Writer
-    begins: Begins
+    begins: CatchUpStart
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Opening(Generic[D]):
     _writer: Errand[_Second] = field(init=False)
     _second: _Second | None = None
     _proof: Proof | None = None
-    _begins: Errand[Begins] | None = None
+    _begins: Errand[CatchUpStart] | None = None
 
     def __post_init__(self) -> None:
         """Open the writer first."""

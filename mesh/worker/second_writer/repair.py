@@ -14,7 +14,7 @@ import structlog
 
 from mesh.core.local_links import LocalLink
 from mesh.core.truncations import begin_after, generation_at, parts
-from mesh.lane.faults import Asked
+from mesh.lane.faults import RequestedRepair
 from mesh.lane.lane import Lane
 from mesh.lane.messages.gaps import EMPTY, announce, own_provenance
 from mesh.lane.messages.outgoing import hop_over
@@ -36,10 +36,10 @@ from mesh.model.inputs import Input
 from mesh.transport.port import KafkaCluster, Record, Writer
 from mesh.wire.frames import key_tail, relay_key
 from mesh.worker.lanes.owned import Lanes
-from mesh.worker.process.commits import Pending
+from mesh.worker.process.commits import PendingCommit
 from mesh.worker.process.errands import Steps
 from mesh.worker.process.transactions import transact
-from mesh.worker.second_writer.catching_up import Begins, CatchUp
+from mesh.worker.second_writer.catching_up import CatchUp, CatchUpStart
 from mesh.worker.second_writer.opening import OpenedCatchUp
 from mesh.worker.second_writer.routing_again import account, catch_up_lane, route_again
 
@@ -64,11 +64,11 @@ class DueRepair:
     lanes: Lanes
     lane: Lane
     source: Source
-    asked: Asked
+    asked: RequestedRepair
     first: int = 0
     again: CatchUp = field(init=False)
 
-    def begin(self, told: Sequence[Fact]) -> Steps[Begins] | None:
+    def begin(self, told: Sequence[Fact]) -> Steps[CatchUpStart] | None:
         """Read on from after what the neighbour has."""
         lane, source, asked = self.lane, self.source, self.asked
         link = lane.learner.neighbours.get(asked.neighbour)
@@ -102,7 +102,7 @@ class Repair:
         is_over: Whether everything is sent.
     """
 
-    asked: Asked
+    asked: RequestedRepair
     link: LocalLink
     source: Source
     again: CatchUp
@@ -113,11 +113,19 @@ class Repair:
     first: int
     is_over: bool = False
     _is_last: bool = False
-    _pending: Pending = field(default_factory=Pending)
+    _pending: PendingCommit = field(default_factory=PendingCommit)
 
     @staticmethod
     def begin(due: DueRepair, opened: OpenedCatchUp) -> Repair:
-        """Begin to read, and to write, with what was opened."""
+        """Begin to read, and to write, with what was opened.
+
+        Args:
+            due: What a neighbour asked for, and the source from which it is sent again.
+            opened: The lane's second writer, and readers of that source.
+
+        Returns:
+            The repair: whoever has it gives it turns until it is over.
+        """
         asked, source, again, lane = due.asked, due.source, due.again, due.lane
         link = lane.link(asked.neighbour)
         key = (lane.outbox(link, source), source.identity)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from mesh.errors import PoisonError, TransportError
-from mesh.lane.faults import Asked
+from mesh.lane.faults import RequestedRepair
 from mesh.lane.lane import Lane
 from mesh.lane.sources import Source
 from mesh.model.effects import Relinked
@@ -47,10 +47,10 @@ class Repairs:
     kafka: Mapping[str, KafkaCluster]
     home: str
     lanes: Lanes
-    asked: Mapping[tuple[str, bytes], Asked]
+    asked: Mapping[tuple[str, bytes], RequestedRepair]
     scheduler: Scheduler[DueRepair, Repair] = field(init=False)
     _done: dict[tuple[str, bytes], int] = field(default_factory=dict)
-    _failed_ms: dict[Asked, int] = field(default_factory=dict)
+    _failed_ms: dict[RequestedRepair, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Build the scheduler."""
@@ -83,7 +83,8 @@ class Repairs:
         """Drop repairs for neighbours whose links were removed."""
         due = self.scheduler.due
         if due is not None and due.asked.neighbour in relinked.gone:
-            log.warning("repair.ended", neighbour=due.asked.neighbour)
+            asked = due.asked
+            log.warning("repair.ended", neighbour=asked.neighbour, outbox=asked.request.outbox)
             self.scheduler.leave()
 
     # -- which comes next -------------------------------------------------------------------
@@ -97,7 +98,7 @@ class Repairs:
         due = self._due(now_ms)
         return None if due is None else DueRepair(self.kafka, self.lanes, *due)
 
-    def _due(self, now_ms: int) -> tuple[Lane, Source, Asked] | None:
+    def _due(self, now_ms: int) -> tuple[Lane, Source, RequestedRepair] | None:
         """Return what to repair next: failed repairs come after all others."""
         open_ = {one: key for key, one in self.asked.items() if self._done.get(key) != one.offset}
         self._failed_ms = {one: ms for one, ms in self._failed_ms.items() if one in open_}
@@ -112,7 +113,7 @@ class Repairs:
                 return lane, source, asked
         return None
 
-    def _source(self, lane: Lane, asked: Asked) -> Source | None:
+    def _source(self, lane: Lane, asked: RequestedRepair) -> Source | None:
         """Return what the lane reads; None if it cannot be read just now.
 
         For a topic that is gone for good everything in it is lost. The same holds for a source over
@@ -144,7 +145,8 @@ class Repairs:
     def failed(self, due: DueRepair, error: TransportError | PoisonError | None) -> None:
         """Let a repair rest that failed, or changed nothing."""
         if error is not None:
-            log.warning("repair.failed", neighbour=due.asked.neighbour, fault=str(error))
+            neighbour, outbox = due.asked.neighbour, due.asked.request.outbox
+            log.warning("repair.failed", neighbour=neighbour, outbox=outbox, fault=str(error))
         # The failed attempt may itself have taken as long as the rest.
         self._failed_ms[due.asked] = self.lanes.clock.now_ms()
 

@@ -54,6 +54,17 @@ class Readership:
         self._missed = dict.fromkeys(group for group in self._known if group not in told)
         return slowest(list(self._known.values()), topics)
 
+    def begin_again(self, topic: str) -> None:
+        """Take that no group has read anything of a topic: another one has its name now.
+
+        Brokers forget what groups had committed of the former one, and say nothing of that. What
+        was known of them would release what none of them has read.
+        """
+        for group, read in self._known.items():
+            self._known[group] = {
+                at: 0 if at.topic == topic else offset for at, offset in read.items()
+            }
+
     def agreed(
         self, admin: Admin, deletable: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:

@@ -23,6 +23,7 @@ from mesh.transport.partly import answers_so_far
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition, TopicSpec
 from mesh.worker.lanes.owned import Lanes
 from mesh.worker.process.questions import Questions
+from mesh.worker.topics.former_targets import FormerTargets
 from mesh.worker.topics.left_outboxes import LeftOutboxes
 from mesh.worker.topics.provision import create_each, set_to_keep
 from mesh.worker.topics.readership import Readership
@@ -54,6 +55,7 @@ class Upkeep:
     _retention: Retention = field(init=False)
     _readership: Readership = field(init=False)
     _left: LeftOutboxes = field(init=False)
+    _former: FormerTargets = field(init=False)
     _names: TopicNames = field(init=False)
     _restored_ms: int = -RESTORE_MS
     _ids: dict[str, bytes] = field(default_factory=dict)
@@ -65,9 +67,12 @@ class Upkeep:
         self._retention = Retention(int(self.topology.keep_s * 1000))
         self._readership = Readership([])
         self._left = LeftOutboxes(self.lanes, self.questions)
+        self._former = FormerTargets(self.lanes, self.questions)
 
     def relink(self, relinked: Relinked, now_ms: int) -> None:  # noqa: ARG002
         """Switch to the topics of another topology."""
+        self._left.relink()
+        self._former.relink()
         self.topology = relinked.topology
         self._retention.keep_ms = int(self.topology.keep_s * 1000)
 
@@ -78,8 +83,10 @@ class Upkeep:
             link_states: What neighbours have read of this node, if this worker leads, else None.
             now_ms: The present moment.
         """
-        if now_ms >= self._left.due_ms:
-            self._left.look(now_ms)
+        for outboxes in (self._left, self._former):
+            if now_ms >= outboxes.due_ms:
+                outboxes.look(now_ms)
+        self._left.end_deleted(self.lanes.machine.learner.faults.accepted, now_ms)
         doubted = self.lanes.refusals.topics | self.lanes.sources.topics.vanished
         if doubted and now_ms - self._restored_ms >= RESTORE_MS:
             self._restored_ms = now_ms
@@ -189,6 +196,7 @@ class Upkeep:
             if self._ids.setdefault(name, info.topic_id) != info.topic_id:
                 self._ids[name] = info.topic_id
                 self._retention.forget(name)
+                self._readership.begin_again(name)
 
 
 def _restore(admin: Admin, wanted: Sequence[TopicSpec]) -> bool:

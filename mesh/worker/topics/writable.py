@@ -47,6 +47,10 @@ def look(admin: Admin, names: Mapping[str, int], known: Mapping[str, int]) -> Lo
         names: The topics, and how many partitions of each are written.
         known: How many copies must be in sync, for topics that are not queried again.
 
+    Returns:
+        Which partitions take no records now and why, how many copies must be in sync, and which of
+        the topics do not exist.
+
     Raises:
         TransportError: No broker answers.
     """

@@ -26,7 +26,7 @@ from mesh.trees.applications.inputs import (
     WordsLost,
 )
 from mesh.trees.applications.machine import Applications
-from mesh.trees.inputs import FrameRead, LinkClosed, LinkOpened, Ticked
+from mesh.trees.inputs import FrameRead, LeadResumed, LinkClosed, LinkOpened, Ticked
 from mesh.trees.links import REFUSED
 from mesh.wire.tree_apps import call_named, decode_roles, decode_said
 from mesh.wire.trees import decode_frame
@@ -128,7 +128,7 @@ class TreeIncarnation:
         log.info("trees.resumed", records=len(held))
         nodes = self.topology.nodes
         reached = [link for link in self.open if nodes[link].kafka == nodes[self.node].kafka]
-        self.apps.resume(reached, now_ms, self.back_ms)
+        self.give(LeadResumed(reached, self.back_ms), now_ms)
         return held
 
     def close(self, patience_s: float) -> None:

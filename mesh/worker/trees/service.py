@@ -23,7 +23,7 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.transport.port import Admin, KafkaCluster, Reader, Record, TopicPartition
 from mesh.trees.applications.machine import Applications
-from mesh.trees.inputs import RealmChanged
+from mesh.trees.inputs import MeshFollowed, RealmChanged
 from mesh.trees.machine import Size, TreeNode
 from mesh.trees.settings import Settings
 from mesh.worker.process.clock import AWAKE_MS, AwakeTime
@@ -164,7 +164,7 @@ class TreeService:
         self._end_suspended()
         now_ms = self._awake(now_ms)
         if self._now is not None:
-            self._fit(self._now.apps.node)
+            self._now.give(self._mesh, now_ms)
             self._now.relink(relinked)
             if self.node in relinked.topology.nodes:
                 self._now.give(RealmChanged(self._realm), now_ms)
@@ -217,7 +217,6 @@ class TreeService:
         most = max(self.topology.max_message_bytes, COLLECTED_BYTES_MIN)
         settings = replace(self.settings, collected_bytes_max=most)
         tree_node = TreeNode(self.node, uuid, epoch, number, self._realm, settings)
-        self._fit(tree_node)
         self._now = TreeIncarnation(
             *(self.topology, self.node, (uuid, epoch), epoch),
             Applications(tree_node, uuid, epoch),
@@ -235,16 +234,21 @@ class TreeService:
             looked_ms=now_ms,
         )
         self._now.apps.splits.follow(self.topology.nodes)
+        self._now.give(self._mesh, now_ms)
 
     @property
     def _realm(self) -> str:
         return self.topology.nodes[self.node].realm or ""
 
-    def _fit(self, tree_node: TreeNode) -> None:
-        """Apply what the topology says about the tree node."""
-        tree_node.reach(len(self.topology.nodes))
+    @property
+    def _mesh(self) -> MeshFollowed:
+        """What the topology says of frames and links."""
         pings = self.topology.role_pings
-        tree_node.try_links(round(pings.every_s * 1000), pings.missed_max)
+        return MeshFollowed(
+            nodes=len(self.topology.nodes),
+            ping_ms=round(pings.every_s * 1000),
+            pings_missed_max=pings.missed_max,
+        )
 
     # -- one turn -------------------------------------------------------------------------
 

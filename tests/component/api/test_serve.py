@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,8 @@ from mesh.api.serve import ServeSettings, serve
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
 from tests.component.in_memory_mesh import CHAIN
+
+ROOT = Path(__file__).parents[3]
 
 SERVER = """
 import mesh.api.serve as serving
@@ -83,3 +87,39 @@ def test_threads_take_memory_from_few_pools() -> None:
     """glibc begins each of its pools at a multiple of 64 MB, and keeps what was free in it."""
     told = subprocess.run([sys.executable, "-c", POOLS], capture_output=True, text=True, check=True)
     assert int(told.stdout) <= 2
+
+
+UNHEARD = """
+import mesh.view.connection as connection
+import mesh.api.serve as serving
+from pathlib import Path
+from mesh.cli.main import main
+from mesh.config.topology_file import topology_from_mapping
+from mesh.config.topology_writer import write_topology
+from mesh.model.topology import with_addresses
+from tests.component.in_memory_mesh import CHAIN, Mesh
+
+mesh = Mesh(topology_from_mapping(CHAIN))
+opens = lambda _topology, *_names, **_options: mesh.world.kafka
+connection.open_kafka = serving.open_kafka = opens
+addresses = {name: f"{name}.test:9092" for name in mesh.topology.kafka}
+write_topology(with_addresses(mesh.topology, addresses), Path("mesh.yaml"))
+main(["api", "-f", "mesh.yaml", "--listen", "127.0.0.1:0"])
+"""
+
+
+def test_a_server_whose_address_nobody_can_be_told_ends_and_says_so(tmp_path: Path) -> None:
+    """It would serve where nobody looks for it: one line says what, where and what to do."""
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", UNHEARD],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    told = "standard output cannot be written: No space left on device; send it elsewhere [OUTPUT]"
+    assert (ended.returncode, ended.stderr.splitlines()[-1:]) == (1, [told])

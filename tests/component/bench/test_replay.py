@@ -11,7 +11,7 @@ from tests.bench.replay import Counts, count, idle
 
 BUDGET = {
     "ingress": Counts(calls=14.9, allocations=37.3),
-    "transit": Counts(calls=9.7, allocations=23.2),
+    "transit": Counts(calls=9.8, allocations=23.2),
     "split": Counts(calls=27.3, allocations=70.0),
     "delivery": Counts(calls=21.5, allocations=54.5),
 }

@@ -75,6 +75,7 @@ node run a -f {file}
 drill duplicate -f {file}
 node run nobody -f {file}
 node resume a -f {file}
+node forget a -f {file}
 node disable a -f {file} --reason r
 node enable a -f {file}
 link pause a b -f {file} --reason r

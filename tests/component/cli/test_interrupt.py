@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,6 +17,7 @@ from mesh.cli.interrupt import interruptible
 from mesh.cli.main import main as run_here
 from mesh.cli.message_lines import print_as_they_come
 from mesh.cli.render import Output
+from mesh.transport.memory import MemoryAdmin
 from tests.component.cli.conftest import Chain, Run
 
 
@@ -36,6 +38,41 @@ def test_a_word_that_no_call_can_swallow() -> None:
 
 
 @pytest.mark.parametrize(
+    "line", ["queue consume q -n a", "role send desk pricing -n a", "links", "zone delete Z --yes"]
+)
+def test_a_command_that_waits_for_brokers_ends_at_once(
+    line: str, run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited as long as brokers may take, after Ctrl-C as before it."""
+    begun, ends = threading.Event(), threading.Event()
+    admins: list[object] = []
+
+    def hangs(self: MemoryAdmin, *_: object) -> object:
+        admins.append(self)
+        begun.set()
+        ends.wait(60)
+        return {}
+
+    for question in ("describe", "stable_ends", "ends"):
+        monkeypatch.setattr(MemoryAdmin, question, hangs)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt() -> None:
+        if begun.wait(60):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        ended = run(*line.split(), "-f", chain[1])
+        assert (ended.code, ended.out, ended.err) == (130, "", "")
+        assert admins
+        assert not ends.is_set()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        ends.set()
+
+
+@pytest.mark.parametrize(
     ("arguments", "without_end"),
     [
         (("subscribe", "x/>", "-e", "e"), ("--follow",)),
@@ -48,7 +85,7 @@ def test_fewer_messages_than_were_asked_for_are_no_success(
 ) -> None:  # fmt: skip
     """However that came: a script that is interrupted goes by the exit code."""
     _, file = chain
-    monkeypatch.setattr("mesh.cli.message_lines.interruptible", lambda: nullcontext(lambda: True))
+    monkeypatch.setattr("mesh.cli.message_lines.interruptible", lambda _: nullcontext(lambda: True))
     asked = (*arguments, "-n", "b", "-f", file)
     assert run(*asked, "--count", "2").code == 10
     assert run(*asked, *without_end).code == 0
@@ -105,6 +142,31 @@ def test_a_second_one_ends_the_command_at_once(
     finally:
         signal.signal(signal.SIGINT, before)
     assert found == [signal.SIG_IGN if is_ignored else signal.SIG_DFL]
+
+
+BROKERS_HANG = """
+import signal, sys, time
+from mesh.cli.interrupt import interruptible
+
+with interruptible(float(sys.argv[1])) as is_interrupted:
+    signal.raise_signal(signal.SIGINT)
+    if len(sys.argv) > 2:
+        time.sleep(60)
+print("closed what is open", is_interrupted())
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "code"),
+    [(("60",), "closed what is open True\n", 0), (("0.1", "hangs"), "", -signal.SIGINT)],
+)
+def test_a_loop_that_does_not_end_is_ended(
+    arguments: tuple[str, ...], told: str, code: int
+) -> None:
+    """Brokers that hang answer nobody: to leave the group of a queue took six seconds."""
+    command = [sys.executable, "-c", BROKERS_HANG, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (ended.stdout, ended.stderr, ended.returncode) == (told, "", code)
 
 
 FIRST_OF_A_CONTAINER = """

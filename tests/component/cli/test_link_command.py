@@ -96,7 +96,7 @@ def test_one_partition_may_be_paused(run: Run, chain: Chain) -> None:
 def test_what_cannot_be_paused_is_told(run: Run, chain: Chain) -> None:
     _, file = chain
     for words, told in (
-        (("a", "c"), "no link between a and c"),
+        (("a", "c"), "no link between a and c; a has links to b"),
         (("a", "b", "--from", "c"), "c is not an end of this link; give a or b"),
         (("a", "b", "--partition", "99"), "the outboxes have partitions 0 to 3"),
         (("a", "nobody"), "no node is called 'nobody'"),

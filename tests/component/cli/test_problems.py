@@ -21,6 +21,8 @@ from mesh.cli.questions import is_asked
 from mesh.cli.render import Output, grid, render, say
 from mesh.errors import ConfigError, Problem, StartError, TransportUnavailableError
 
+NO_SPACE = "No space left on device"
+
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
@@ -102,7 +104,7 @@ class Full(io.StringIO):
     """A stream to a disk that is full."""
 
     def write(self, text: str) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(errno.ENOSPC, NO_SPACE)
 
 
 @pytest.mark.parametrize("command", ["schema", "topology", "validate"])
@@ -117,7 +119,7 @@ def test_a_full_disk_is_one_line(
     monkeypatch.undo()
     assert ended.value.code == 1
     said = capsys.readouterr().err
-    assert said == "standard output cannot be written: No space left on device [OUTPUT]\n"
+    assert said == f"standard output cannot be written: {NO_SPACE}; send it elsewhere [OUTPUT]\n"
 
 
 @pytest.mark.parametrize("words", [["-h"], ["status", "--help"], ["zone", "-h"], ["--version"]])
@@ -130,7 +132,7 @@ def test_help_on_a_full_disk_is_the_same_line(
     monkeypatch.undo()
     assert ended.value.code == 1
     said = capsys.readouterr().err
-    assert said == "standard output cannot be written: No space left on device [OUTPUT]\n"
+    assert said == f"standard output cannot be written: {NO_SPACE}; send it elsewhere [OUTPUT]\n"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_what_cannot_be_written_is_not_told_to_who_cannot_hear_it(
         main(["validate", file, "-o", "json"])
     monkeypatch.undo()
     assert ended.value.code == 1
-    assert capsys.readouterr().err.endswith("No space left on device [OUTPUT]\n")
+    assert capsys.readouterr().err.endswith(f"{NO_SPACE}; send it elsewhere [OUTPUT]\n")
 
 
 class Terminal(io.TextIOWrapper):
@@ -238,7 +240,10 @@ def test_closed_streams_change_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
             FileExistsError(errno.EEXIST, "File exists", "/a/b"),
             "/a/b: is there, and is no folder; name another place [START]\n",
         ),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device [OUTPUT]\n"),
+        (
+            OSError(errno.ENOSPC, NO_SPACE),
+            f"the system refused this command: {NO_SPACE}; make room where it writes [OUTPUT]\n",
+        ),
     ],
 )
 @pytest.mark.parametrize("output", ["table", "json"])
@@ -277,7 +282,7 @@ class Refusing(io.StringIO):
     """A file on a disk that is full."""
 
     def write(self, text: str) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(errno.ENOSPC, NO_SPACE)
 
 
 @pytest.mark.parametrize("stream", [Gone, Refusing])

@@ -237,7 +237,7 @@ def test_a_trace_says_whom_it_cannot_watch(run: Run, trees: Chain) -> None:
     assert "node b does not answer" in traced.err
     gone = run("role", "trace", "desk-7", "pricing", "-n", "b", "-f", file, "--timeout", "3")
     assert gone.code == 2
-    assert "does it run" in gone.err
+    assert "node b does not answer; start it, or see `mesh status`" in gone.err
     wrong = run("role", "trace", "desk-7", "pricing", "-n", "x", "-f", file)
     assert wrong.code == 2
 

@@ -18,6 +18,7 @@ def test_a_sentence_says_how_the_mesh_is(run: Run, chain: Chain) -> None:
     assert lines[0] == "3 nodes up, 2 links up; every subscription is known everywhere"
     assert max(map(len, lines)) <= 80
     assert "LANES" not in "".join(lines)  # one each: nothing to tell
+    assert "doctor" not in "".join(lines)
 
 
 def test_what_is_unusual_stands_before_the_table(run: Run, chain: Chain) -> None:
@@ -37,6 +38,7 @@ def test_what_is_unusual_stands_before_the_table(run: Run, chain: Chain) -> None
     assert "whether subscriptions of c are known everywhere cannot be seen" in first
     assert "a: an operator has paused acme/> (repair)" in rest
     assert "a: link to b (moving house) is disabled" in rest
+    assert "what to do about it: mesh doctor" in rest
     assert text.index("moving house") < text.index("NODE")
 
 

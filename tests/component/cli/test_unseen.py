@@ -74,6 +74,7 @@ def test_a_queue_has_more_members_perhaps(run: Run, half: Chain) -> None:
         "link resume a b",
         "link resume a b --accept-gap",
         "node resume b",
+        "node forget b a",
         "subject pause x/> -n b",
         "subject resume x/> -n b",
     ],

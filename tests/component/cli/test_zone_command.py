@@ -204,7 +204,25 @@ def test_titles_change_and_identities_do_not(run: Run, started: Started) -> None
     zones = in_force(nodes)[1]
     assert {name: zone.title for name, zone in zones.items()} == {"A": "Prices", "B": "Prices"}
     refused = run("zone", "rename", "Prices", "--title", "x", "-f", file)
-    assert (refused.code, "zone Prices: there is none" in refused.err) == (2, True)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert "zone Prices: is the title of A, B; write the name instead" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("stock prices", "is the title of A; write the name instead"),
+        ("Bond prices", "there is none; known here: A, B"),
+    ],
+)
+def test_a_title_in_place_of_a_name_says_which_name_is_meant(
+    run: Run, started: Started, given: str, told: str
+) -> None:
+    """People see titles everywhere, and most titles could be no names. Spec: UM-9."""
+    _, file = started(A={**PRICES, "title": "Stock prices"}, B={"kind": "external", "links": []})
+    refused = run("zone", "show", given, "-f", file)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert f"zone {given}: {told}" in refused.err
 
 
 def test_a_dry_run_changes_nothing_and_can_be_kept(

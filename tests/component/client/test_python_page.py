@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import mesh.client as mesh_client
 from mesh.testing.memory import InMemoryMesh
 
 ROOT = Path(__file__).parents[3]
@@ -58,3 +59,12 @@ def test_so_does_the_readme(mesh: InMemoryMesh) -> None:
     [line] = shown_by("README.md")
     assert "orders/eu/1" in line
     assert "b'hello'" in line
+
+
+def test_what_pages_say_that_the_client_raises_can_be_had_from_it() -> None:
+    """Whoever is to publish again later has to catch what says so."""
+    pages = [*ROOT.glob("docs/*.md")]
+    told = {name for page in pages for name in re.findall(r"`(\w+Error)`", page.read_text())}
+    of_client = told - {"StartError"}  # of containers under test
+    assert {"BackpressureError", "PausedError"} <= of_client
+    assert all(hasattr(mesh_client, name) for name in of_client)

@@ -11,7 +11,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab import real
-from mesh.lab.backend import Audited
+from mesh.lab.backend import AuditResult
 from mesh.lab.real import RealBackend
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
@@ -64,7 +64,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     return Brokers()
 
 
-def audited(brokers: Brokers, delivered: Mapping[str, int]) -> Audited:
+def audited(brokers: Brokers, delivered: Mapping[str, int]) -> AuditResult:
     backend = RealBackend(brokers)  # type: ignore[arg-type]
     backend.begin_audit()
     found = backend.audit(delivered)
@@ -122,7 +122,7 @@ def test_a_run_that_is_not_certified_is_not_ok(
     file.write_text(json.dumps({**document, "spec": spec}))
     scenario = load_scenario(file)
     backend = SimulatedBackend(scenario.topology, scenario.seed)
-    monkeypatch.setattr(backend, "audit", lambda _: Audited([], [], fault))
+    monkeypatch.setattr(backend, "audit", lambda _: AuditResult([], [], fault))
     result = run_scenario(scenario, backend, backend_name="kafka")
     assert result["ok"] is not bool(fault)
     assert result["audit"] == {"findings": [], "certificates": []}
@@ -150,14 +150,14 @@ def test_findings_that_nobody_expected_fail_a_run_and_so_do_those_that_lack(
 ) -> None:
     """It used to be ok whatever the auditor found. Spec: lab.md 1 (`expect`), lab.md 2."""
     steps = [{"expect": {"findings": expected, "timeout": 1}}] if expected else []
-    spec = {"mesh": PAIR, "steps": [*steps, {"settle": {}}]}
+    spec = {"audit": True, "mesh": PAIR, "steps": [*steps, {"settle": {}}]}
     document = {"apiVersion": "mesh/v1", "kind": "Scenario", "metadata": {"name": "x"}}
     file = tmp_path / "x.yaml"
     file.write_text(json.dumps({**document, "spec": spec}))
     scenario = load_scenario(file)
     backend = SimulatedBackend(scenario.topology, scenario.seed)
     findings = [{"kind": kind} for kind in kinds]
-    monkeypatch.setattr(backend, "audit", lambda _: Audited(findings, []))
+    monkeypatch.setattr(backend, "audit", lambda _: AuditResult(findings, []))
     monkeypatch.setattr(backend, "found", lambda: {kind: kinds.count(kind) for kind in kinds})
     result = run_scenario(scenario, backend, backend_name="kafka")
     assert result["ok"] is not bool(fault)
@@ -167,7 +167,7 @@ def test_findings_that_nobody_expected_fail_a_run_and_so_do_those_that_lack(
 
 def test_where_nobody_audits_findings_are_not_asked_for(tmp_path: Path) -> None:
     """The same file runs on the simulator."""
-    spec = {"mesh": PAIR, "steps": [{"expect": {"findings": {"split": 1}}}]}
+    spec = {"audit": True, "mesh": PAIR, "steps": [{"expect": {"findings": {"split": 1}}}]}
     document = {"apiVersion": "mesh/v1", "kind": "Scenario", "metadata": {"name": "x"}}
     file = tmp_path / "x.yaml"
     file.write_text(json.dumps({**document, "spec": spec}))

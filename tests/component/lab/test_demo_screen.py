@@ -44,6 +44,7 @@ def picture_of(topology: Topology) -> Picture:
         unequal=0,
         certified=900,
         findings=0,
+        unproven_s=8.4,
     )
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from mesh.config.topology_file import topology_from_mapping
-from mesh.lab.driver import COPIES_MS, Driver
+from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, Publish, Settle, Slow, Step, Subscribe
+from mesh.lab.steps import Drain, Kill, Publish, Settle, Slow, Start, Step, Subscribe
 from mesh.lab.tally import Tally
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
+
+DIRECT = {"class": "direct"}
+LOOK_MS = 200
+"""How long a look at all topics takes here."""
 
 PAIR = topology_from_mapping(
     {
@@ -41,7 +49,7 @@ class SlowTally(Tally):
             if (end := before.get(at, 0) if ".to." in at.topic else latest)
         }
         begun_ms = self.backend.now_ms()
-        while self.backend.now_ms() - begun_ms < 2 * COPIES_MS:
+        while self.backend.now_ms() - begun_ms < LOOK_MS:
             self.backend.advance()
 
 
@@ -56,7 +64,52 @@ def test_what_was_written_while_somebody_looked_is_waited_for() -> None:
         Publish(node="a", subject="x", key="k", count=5),
         Drain(),
     ]
-    for number, step in enumerate(taken):
-        run_step(driver, number, step)
+    run(driver, *taken)
     assert tally.endpoints["b/s"].count == 5
     driver.close()
+
+
+def run(driver: Driver, *taken: Step) -> None:
+    for number, step in enumerate(taken):
+        run_step(driver, number, step)
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    backend = SimulatedBackend(PAIR, 1)
+    tally = Tally(PAIR, backend.kafka, backend.now_ms)
+    view = MeshView(PAIR, backend.kafka, backend.now_ms)
+    driver = Driver(PAIR, backend, tally, view)
+    yield driver
+    driver.close()
+
+
+def write_late(driver: Driver, node: str, late_ms: int) -> None:
+    """Have a node commit as ever, and write its direct copies so much later."""
+    backend = driver.backend
+    assert isinstance(backend, SimulatedBackend)
+    backend.workers[node].lanes.direct._written_ms = backend.now_ms() + late_ms
+
+
+@pytest.mark.parametrize(("writer", "of"), [("a", "guaranteed"), ("b", "direct")])
+def test_direct_copies_that_come_late_are_waited_for(driver: Driver, writer: str, of: str) -> None:
+    """A worker that gets no time writes them long after it has committed what it read."""
+    run(driver, Subscribe(node="b", endpoint="s", filter=">", **{"class": of}), Settle())
+    write_late(driver, writer, 5_000)
+    run(driver, Publish(node="a", subject="x", key="k", count=3, **DIRECT), Drain())
+    assert driver.tally.endpoints["b/s"].count == 3
+
+
+def test_those_that_died_with_their_worker_are_waited_for_once(driver: Driver) -> None:
+    run(driver, Subscribe(node="b", endpoint="s", filter=">"), Settle())
+    write_late(driver, "a", 100_000)
+    backend = driver.backend
+    assert isinstance(backend, SimulatedBackend)
+    lanes = backend.workers["a"].lanes
+    run(driver, Publish(node="a", subject="x", key="k", count=3, **DIRECT))
+    backend.run_until(lambda: bool(lanes.owned[0].direct.ready), 10_000)
+    run(driver, Kill(node="a"), Start(node="a"), Settle(), Drain())
+    begun_ms = backend.now_ms()
+    run(driver, Drain())
+    assert driver.tally.endpoints["b/s"].count == 0
+    assert backend.now_ms() - begun_ms < 1_000

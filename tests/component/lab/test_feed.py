@@ -14,8 +14,8 @@ from mesh.config.legal import load_legal_topology
 from mesh.errors import StartError
 from mesh.lab.demo import feed as feed_module
 from mesh.lab.demo.endpoints import ENDPOINTS, expected_counts
-from mesh.lab.demo.feed import BOARD_EVERY, Feed, load_feed
-from mesh.lab.demo.publisher import CATCH_UP, TICK_S, Pace
+from mesh.lab.demo.feed import BOARD_EVERY, FlightFeed, load_feed
+from mesh.lab.demo.pace import CATCH_UP, TICK_S, FlightPace
 from mesh.lab.demo.stage import TOPOLOGY_FILE
 from mesh.model.frames import MessageClass
 from mesh.model.subject import subject_fault
@@ -33,19 +33,19 @@ ROWS = (
 
 
 @pytest.fixture(scope="module")
-def flights() -> Feed:
+def flights() -> FlightFeed:
     """The real feed."""
     return load_feed()
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Feed:
+def small(tmp_path: Path) -> FlightFeed:
     path = tmp_path / "flights.csv"
     path.write_text("\n".join((COLUMNS, *ROWS)) + "\n")
     return load_feed(path)
 
 
-def test_feed_holds_every_flight_of_the_year_in_scheduled_order(flights: Feed) -> None:
+def test_feed_holds_every_flight_of_the_year_in_scheduled_order(flights: FlightFeed) -> None:
     assert len(flights) == 336_776
     schedule = [
         tuple(flights.flight(number)[name] for name in ("year", "month", "day", "sched_dep_time"))
@@ -55,19 +55,19 @@ def test_feed_holds_every_flight_of_the_year_in_scheduled_order(flights: Feed) -
     assert schedule[0] == (2013, 1, 1, 515)
 
 
-def test_feed_is_read_without_importing_its_package(flights: Feed) -> None:
+def test_feed_is_read_without_importing_its_package(flights: FlightFeed) -> None:
     assert feed_module.PACKAGE not in sys.modules
 
 
-def test_feed_sorts_by_number_and_keeps_the_order_of_equal_times(small: Feed) -> None:
+def test_feed_sorts_by_number_and_keeps_the_order_of_equal_times(small: FlightFeed) -> None:
     assert [small.flight(number)["flight"] for number in range(4)] == [3, 2, 4, 1]
 
 
-def test_feed_begins_again_after_the_last_flight(small: Feed) -> None:
+def test_feed_begins_again_after_the_last_flight(small: FlightFeed) -> None:
     assert small.flight(4) == small.flight(0)
 
 
-def test_missing_values_are_null_and_numbers_are_numbers(small: Feed) -> None:
+def test_missing_values_are_null_and_numbers_are_numbers(small: FlightFeed) -> None:
     (message, *_) = small.messages(0)
     row = json.loads(message.payload)
     assert list(row) == COLUMNS.split(",")
@@ -75,7 +75,7 @@ def test_missing_values_are_null_and_numbers_are_numbers(small: Feed) -> None:
     assert (row["year"], row["sched_dep_time"], row["carrier"]) == (2013, 830, "MQ")
 
 
-def test_a_flight_is_published_at_its_airport_and_again_as_alert(small: Feed) -> None:
+def test_a_flight_is_published_at_its_airport_and_again_as_alert(small: FlightFeed) -> None:
     def told(number: int) -> list[tuple[str, str, str]]:
         return [(m.node, m.message_class.letter, m.subject) for m in small.messages(number)]
 
@@ -88,7 +88,7 @@ def test_a_flight_is_published_at_its_airport_and_again_as_alert(small: Feed) ->
     assert told(0)[2:] == [("sg2", "d", "board/LGA/ORD"), ("ld2", "d", "board/LGA/ORD")]
 
 
-def test_every_subject_is_valid_and_every_endpoint_gets_something(flights: Feed) -> None:
+def test_every_subject_is_valid_and_every_endpoint_gets_something(flights: FlightFeed) -> None:
     topology = load_legal_topology(TOPOLOGY_FILE)
     published: Counter[tuple[str, MessageClass, str]] = Counter()
     for number in range(0, 60_000, BOARD_EVERY):
@@ -127,7 +127,7 @@ def test_expected_counts_are_what_filters_and_ways_say() -> None:
 
 @pytest.mark.parametrize("rate", [1, 300, 1000, 20_000])
 def test_pace_is_even_and_exact(rate: float) -> None:
-    pace = Pace(rate, total=int(rate * 10))
+    pace = FlightPace(rate, total=int(rate * 10))
     sent, most = 0, 0
     for tick in range(1, int(10 / TICK_S) + 2):
         due = pace.due(tick * TICK_S, sent)
@@ -137,7 +137,7 @@ def test_pace_is_even_and_exact(rate: float) -> None:
 
 
 def test_pace_makes_up_for_a_pause_without_a_flood() -> None:
-    pace = Pace(1000.0, total=None)
+    pace = FlightPace(1000.0, total=None)
     assert pace.due(10.0, 0) == 1000 * TICK_S * CATCH_UP
     assert pace.due(10.0, 10_000) == 0
 

@@ -18,6 +18,7 @@ from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Storm
 from mesh.lab.tally import Tally
 from mesh.model.tree_apps import AppTold, RoleLost
+from mesh.model.trees import tree_id
 
 SCENARIO = """
 apiVersion: mesh/v1
@@ -55,20 +56,14 @@ GOOD = [
     "storm: {faults: [kill]}",
     "subscribe: {node: a, endpoint: jobs, filter: x, kind: queue}",
     "leave: {node: a, queue: jobs}",
-    "expect: {queue: jobs, count: 3}",
-    "expect: {queue: a/jobs, count: 3}",
     "wait: {seconds: 3}",
     "cut: {link: [a, b], only: b}",
     "role: {node: a, tree: desk, role: pricing, exclusive: true, app: me, answer: never}",
     "role: {node: a, tree: desk, role: pricing, answer: {replies: [x, y], after_s: 2}}",
-    "unrole: {node: a, tree: desk, role: pricing}",
     "leave: {node: a, app: me}",
     "send: {node: a, tree: desk, role: pricing, name: one, payload: x, one_way: true}",
-    "move: {tree: desk, role: pricing, to: c}",
-    "evict: {node: c, tree: desk}",
-    "expect: {holder: desk/pricing, node: null}",
     "expect: {parts: [[a], [b, c]]}",
-    "expect: {findings: {split: 1, forged-origin: 2}}",
+    "expect: {parts: []}",
 ]
 
 
@@ -84,12 +79,17 @@ def test_a_queue_is_consumed_where_it_is_had(tmp_path: Path) -> None:
     left = "unsubscribe: {node: a, endpoint: jobs, filter: x}"
     channel = "subscribe: {node: a, endpoint: list, filter: x}"
     steps = [had, channel, left, "consume: {node: a, queue: jobs, count: 3}"]
-    load_scenario(write(tmp_path, "\n    - ".join(steps)))
+    expected = [
+        f"expect: {{queue: {name}, count: 3}}" for name in ("jobs", "JOBS", "a/jobs", "a/JOBS")
+    ]
+    load_scenario(write(tmp_path, "\n    - ".join([*steps, *expected])))
     for step, told in (
         ("consume: {node: a, queue: job}", "a has no queue 'job' at this step; did you mean jobs"),
         ("consume: {node: a, queue: JOBS}", "a has no queue 'JOBS' at this step; did you mean"),
         ("consume: {node: b, queue: jobs}", "b has no queue 'jobs' at this step; subscribe it"),
         ("consume: {node: a, queue: list}", "a has no queue 'list' at this step"),
+        ("expect: {queue: job}", "no node has a queue 'job' at this step; did you mean jobs"),
+        ("expect: {queue: a/list, count: 0}", "no node has a queue 'list' at this step"),
     ):
         with pytest.raises(ConfigError, match=told):
             load_scenario(write(tmp_path, f"{had}\n    - {channel}\n    - {step}"))
@@ -97,6 +97,124 @@ def test_a_queue_is_consumed_where_it_is_had(tmp_path: Path) -> None:
         ConfigError, match="a has no queue 'jobs' at this step; subscribe it before"
     ):
         load_scenario(write(tmp_path, f"{steps[-1]}\n    - {had}"))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "unrole: {node: a, tree: TREE, role: pricing}",
+        "send: {node: a, tree: TREE, role: risk, name: one}",
+        "move: {tree: TREE, role: pricing, to: c}",
+        "evict: {node: c, tree: TREE}",
+    ],
+)
+def test_a_tree_is_one_on_which_a_step_takes_a_role(tmp_path: Path, step: str) -> None:
+    """A slip of the pen would do nothing, and the scenario pass. Spec: lab.md 5."""
+    role = "role: {node: a, tree: desk, role: pricing}"
+    for right in ("desk", tree_id("desk").upper(), "$nodes"):
+        load_scenario(write(tmp_path, f"{step.replace('TREE', right)}\n    - {role}"))
+    for wrong, told in (("deks", "; did you mean desk?"), ("Z", "; known here: desk")):
+        with pytest.raises(ConfigError) as caught:
+            load_scenario(write(tmp_path, f"{role}\n    - {step.replace('TREE', wrong)}"))
+        [problem] = caught.value.problems
+        assert problem.message == f"no step takes a role on a tree {wrong!r}{told}"
+        assert "spec.steps[1]" in problem.where
+
+
+def test_no_tree_is_known_where_no_step_takes_a_role(tmp_path: Path) -> None:
+    """Nothing can be forgotten there; a send is told that nobody has the role."""
+    load_scenario(write(tmp_path, "send: {node: a, tree: desk, role: pricing, name: one}"))
+    with pytest.raises(ConfigError, match="on a tree 'desk'; add a step `role`"):
+        load_scenario(write(tmp_path, "evict: {node: c, tree: desk}"))
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(
+            write(
+                tmp_path, "role: {node: a, tre: desk, role: r}\n    - evict: {node: a, tree: desk}"
+            )
+        )
+    assert all("steps[0]" in one.where for one in caught.value.problems)
+
+
+EXPECTED = [
+    ("endpoint: a/jobs, ordered: true", ""),
+    ("endpoint: b/jobs, count: 0", "no step before subscribes an endpoint 'b/jobs'; did you mean"),
+    ("endpoint: a/Jobs, count: 0", "an endpoint 'a/Jobs'; did you mean a/jobs?"),
+    ("endpoint: a/typo, ordered: true", "an endpoint 'a/typo'; did you mean a/"),
+    ("queue: b/jobs, count: 0", "no step before consumes b/jobs, so nothing counts there; did you"),
+    ("queue: rest, count: 0", "no step before consumes rest, so nothing counts there"),
+    ("holder: desk/lead, node: null", ""),
+    (
+        "holder: desk/leed, node: null",
+        "no step before takes a role 'desk/leed'; did you mean desk/",
+    ),
+    ("holder: desk/asked, node: null", "no step before takes a role 'desk/asked'"),
+    ("send: one, last: 1", ""),
+    ("send: won, last: 0", "no send before is called 'won'; did you mean one?"),
+]
+"""What is expected, and what is said if nothing of that name could ever be counted."""
+
+
+@pytest.mark.parametrize(("expected", "told"), EXPECTED)
+def test_what_is_expected_is_of_something_that_steps_before_have(
+    tmp_path: Path, expected: str, told: str
+) -> None:
+    """It would hold, or fail, whatever the mesh does. Spec: lab.md 1, 5."""
+    steps = [
+        "subscribe: {node: a, endpoint: jobs, filter: x, kind: queue}",
+        "subscribe: {node: a, endpoint: rest, filter: x, kind: queue}",
+        "consume: {node: a, queue: jobs}",
+        "unsubscribe: {node: a, endpoint: jobs, filter: x}",
+        "role: {node: a, tree: desk, role: lead}",
+        "send: {node: a, tree: desk, role: asked, name: one}",
+        f"expect: {{{expected}}}",
+        "subscribe: {node: b, endpoint: jobs, filter: x, kind: queue}",
+        "consume: {node: b, queue: jobs}",
+    ]
+    path = write(tmp_path, "\n    - ".join(steps))
+    if not told:
+        load_scenario(path)
+        return
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(path)
+    [problem] = caught.value.problems
+    assert told in problem.message
+    assert "spec.steps[6]" in problem.where
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "subscribe: {node: a, endpont: e, filter: x}",
+        "role: {node: z, tree: t, role: r}",
+        "send: {node: z, tree: t, role: r, name: n}",
+    ],
+)
+def test_what_a_mistaken_step_would_have_made_is_no_second_mistake(
+    tmp_path: Path, step: str
+) -> None:
+    steps = [step, "expect: {endpoint: a/e, count: 1}", "expect: {send: n, last: 1}"]
+    steps.append("expect: {holder: t/r, node: a}")
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(write(tmp_path, "\n    - ".join(steps)))
+    assert {re.findall(r"steps\[\d\]", one.where)[0] for one in caught.value.problems} == {
+        "steps[0]"
+    }
+
+
+def test_what_is_expected_now_is_of_nodes_that_are_there_now(tmp_path: Path) -> None:
+    """What was counted before a change stays; who is in a part, or holds a role, does not."""
+    gone = "apply: {nodes: {c: null}, zones: {Z: {links: [[a, b]]}}}"
+    had = "subscribe: {node: c, endpoint: e, filter: x}"
+    counted = "expect: {endpoint: c/e, count: 0}"
+    load_scenario(write(tmp_path, f"{had}\n    - {gone}\n    - {counted}"))
+    with pytest.raises(ConfigError, match="no node is called 'c'"):
+        load_scenario(write(tmp_path, f"{gone}\n    - expect: {{parts: [[a, b], [c]]}}"))
+
+
+def test_findings_are_expected_where_somebody_audits(tmp_path: Path) -> None:
+    path = write(tmp_path, "expect: {findings: {split: 1, forged-origin: 2}}")
+    path.write_text(path.read_text("utf-8").replace("  mesh:", "  audit: true\n  mesh:"), "utf-8")
+    assert load_scenario(path).audit
 
 
 BAD = [
@@ -165,6 +283,12 @@ BAD = [
     ("expect: {parts: [[a, b], [b]]}", "b is listed twice; each node is in one part"),
     ("expect: {holder: desk/pricing}", "`node: null` for nobody"),
     ("expect: {parts: [[a, z]]}", "no node is called 'z'"),
+    ("expect: {parts: [[a], []]}", "a part has at least one node; leave the empty one out"),
+    ("expect: {send: x, reached: [a, a]}", "a is listed twice; a node is reached or not"),
+    ("expect: {interest: a->b, filters: [x/>/y]}", "it may only be the last level"),
+    ("expect: {findings: {split: 1}}", "nobody audits this scenario; add `audit: true`"),
+    ("expect: {endpoint: a/e, ordered: true}", "subscribes an endpoint 'a/e'; subscribe it"),
+    ("expect: {holder: desk/lead, node: null}", "takes a role 'desk/lead'; add a step `role`"),
     ("expect: {parts: [[a]], count: 1}", "`parts` has no `count`"),
 ]
 
@@ -226,6 +350,29 @@ def test_an_endpoint_has_one_kind_and_one_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("queue", "told"),
+    [
+        ("policy: any, noexport: true", "cannot be noexport; leave that out"),
+        ("policy: any", "is a queue with policy local, not any"),
+        ("policy: local, noexport: true", ""),
+    ],
+)
+def test_a_queue_that_its_node_would_refuse_is_a_mistake(
+    tmp_path: Path, queue: str, told: str
+) -> None:
+    """Nobody would hear of that from the result. Spec: K13, DMR-12."""
+    first = "subscribe: {node: a, endpoint: e, filter: x, kind: queue, policy: local}"
+    second = f"subscribe: {{node: a, endpoint: e, filter: y, kind: queue, {queue}}}"
+    path = write(tmp_path, second if "noexport; " in told else f"{first}\n    - {second}")
+    if not told:
+        load_scenario(path)
+        return
+    with pytest.raises(ConfigError, match=told) as caught:
+        load_scenario(path)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
     ("second", "told"),
     [
         ("unsubscribe: {node: a, endpoint: e, filter: y}", "a has no filter 'y' at this step"),
@@ -275,7 +422,8 @@ def test_a_mesh_without_nodes_has_nothing_to_break(tmp_path: Path, step: str) ->
     ("steps", "told"),
     [
         ("{send: {name: x, ONE}}, {send: {name: x, ONE}}", "two sends are called 'x'"),
-        ("{send: {name: x, ONE}}, {expect: {send: y, last: 1}}", "no send is called 'y'"),
+        ("{send: {name: x, ONE}}, {expect: {send: y, last: 1}}", "no send before is called 'y'"),
+        ("{expect: {send: x, last: 1}}, {send: {name: x, ONE}}", "no send before is called 'x'"),
     ],
 )
 def test_sends_are_expected_by_their_names(tmp_path: Path, steps: str, told: str) -> None:
@@ -296,6 +444,16 @@ def test_an_application_that_is_not_there_is_told_with_those_that_are(tmp_path: 
         result: Mapping[str, Any] = run_scenario(scenario, backend, backend_name="sim")
     told = [step["detail"].get("error", "") for step in result["steps"]]
     assert told == ["", "a has no application desk; there is lab", ""]
+
+
+def test_what_is_expected_of_a_send_without_a_name_is_judged(tmp_path: Path) -> None:
+    """It was taken for an endpoint that got nothing, of which nothing was expected."""
+    result = run_steps(
+        tmp_path,
+        "send: {node: a, tree: t, role: r, name: '', timeout: 1}",
+        "expect: {send: '', replies: 5}",
+    )
+    assert [step["ok"] for step in result["steps"]] == [True, False]
 
 
 def run_steps(folder: Path, *steps: str) -> Mapping[str, Any]:

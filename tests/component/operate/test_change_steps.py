@@ -9,12 +9,12 @@ from mesh.model.control import Change, ChangeStatus, Stage
 from mesh.operate.changes.steps import (
     ChangeSteps,
     Ended,
+    LookAgain,
     Next,
     NodeReport,
     NoteEnds,
     Observation,
-    Publish,
-    Wait,
+    PublishTopology,
     Write,
 )
 
@@ -49,7 +49,7 @@ def way(stage: Stage = Stage.HOLD, *, is_written: bool = False) -> ChangeSteps:
 
 
 def waits_for(todo: Next) -> str:
-    assert isinstance(todo, Wait)
+    assert isinstance(todo, LookAgain)
     return "; ".join(todo.reasons)
 
 
@@ -84,9 +84,9 @@ def test_from_the_plan_to_in_force() -> None:
     assert waits_for(steps.next(answers.seen)) == "n has not read stage switch"
     answers.say(Stage.SWITCH, "n")
     answers.seen = replace(answers.seen, owing={"b": ["x"]})
-    assert steps.next(answers.seen) == Publish()
+    assert steps.next(answers.seen) == PublishTopology()
     answers.seen = replace(answers.seen, owing={})
-    assert steps.next(answers.seen) == Publish()
+    assert steps.next(answers.seen) == PublishTopology()
     steps.published()
     assert stage_written(steps, answers) is Stage.RUN
     answers.say(Stage.RUN, "a", "b", "c")
@@ -150,7 +150,7 @@ def test_a_change_is_gone_on_with_where_its_record_says() -> None:
     steps = way(Stage.SWITCH)
     assert stage_written(steps, answers) is Stage.SWITCH  # some Kafka cluster may lack it
     answers.say(Stage.SWITCH, "a", "b", "c", "n")
-    assert steps.next(answers.seen) == Publish()
+    assert steps.next(answers.seen) == PublishTopology()
     steps = way(Stage.RUN)
     answers.say(Stage.RUN, "a", "b", "c", "n")
     assert stage_written(steps, answers) is Stage.RUN
@@ -174,7 +174,7 @@ def test_who_is_down_and_no_part_of_the_change_need_not_acknowledge_new_links() 
     for links, is_over in (([("b", "c"), ("c", "x")], True), ([("b", "c"), ("b", "n")], False)):
         status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=links)
         answers.nodes["b"] = replace(answers.nodes["b"], change=status)
-        assert isinstance(steps.next(answers.seen), Publish) == is_over
+        assert isinstance(steps.next(answers.seen), PublishTopology) == is_over
 
 
 def test_nobody_waits_for_who_is_behind_a_disabled_link() -> None:
@@ -189,7 +189,7 @@ def test_nobody_waits_for_who_is_behind_a_disabled_link() -> None:
     )
     disabled = {("b", "c")}
     answers.seen = replace(answers.seen, is_disabled=lambda *link: link in disabled)
-    assert steps.next(answers.seen) == Publish()
+    assert steps.next(answers.seen) == PublishTopology()
 
 
 def test_nobody_waits_for_who_is_behind_a_link_that_is_down() -> None:
@@ -199,11 +199,11 @@ def test_nobody_waits_for_who_is_behind_a_link_that_is_down() -> None:
     status = ChangeStatus(7, Stage.SWITCH, is_done=False, open_links=[("b", "c")])
     answers.nodes["b"] = replace(answers.nodes["b"], change=status)
     answers.seen = replace(answers.seen, is_down=lambda *link: sorted(link) == ["b", "c"])
-    assert way(Stage.SWITCH, is_written=True).next(answers.seen) == Publish()
+    assert way(Stage.SWITCH, is_written=True).next(answers.seen) == PublishTopology()
     for rerouted, is_over in ([("b", "c")], True), ([("c", "b")], False):
         cut = replace(CUT, rerouted=rerouted)
         switching = ChangeSteps(Change(7, Stage.SWITCH, "after"), cut, is_written=True)
-        assert isinstance(switching.next(answers.seen), Publish) == is_over
+        assert isinstance(switching.next(answers.seen), PublishTopology) == is_over
         told = waits_for(ChangeSteps(Change(7, Stage.HOLD, "after"), cut).next(answers.seen))
         assert told.startswith("link b-c is down, and walks move to it")
 
@@ -222,7 +222,7 @@ def test_no_link_that_is_down_becomes_another_one_and_one_that_is_disabled_may()
     assert "link b-c is down" in waits_for(switching.next(answers.seen))
     answers.seen = replace(answers.seen, is_disabled=answers.seen.is_down)
     assert begun.next(answers.seen) == Write(begun.target)
-    assert switching.next(answers.seen) == Publish()
+    assert switching.next(answers.seen) == PublishTopology()
 
 
 def test_before_anybody_holds_it_is_known_what_is_down_and_what_waits_there() -> None:
@@ -255,7 +255,7 @@ def test_queues_are_not_shared_out_otherwise_over_a_link_that_nobody_hears() -> 
     disabled.clear()
     assert begun.next(answers.seen) == Write(begun.target)
     answers.say(Stage.SWITCH, "b")
-    assert switching.next(answers.seen) == Publish()
+    assert switching.next(answers.seen) == PublishTopology()
 
 
 def test_nothing_is_switched_where_a_queue_came_that_more_nodes_must_hold_for() -> None:

@@ -549,3 +549,30 @@ def test_a_second_way_to_a_node_is_seen_by_its_address(mesh: Mesh) -> None:
     at.view.nodes["b"].offers[scope][f"$node/{uuid}"] = Interest()
     faults = {check.description: check.error for check in check_ways(at)}
     assert faults["a hears of each node over one link only"] == "a by a and by b"
+
+
+@pytest.mark.parametrize(
+    ("former", "text"),
+    [
+        (1, "1 record of former neighbours (guest0)"),
+        (
+            1_001,
+            "1001 records of former neighbours (guest0; guest1; guest10; and 998 more)",
+        ),
+    ],
+)
+def test_what_is_kept_of_former_neighbours_is_counted(mesh: Mesh, former: int, text: str) -> None:
+    """Nobody else can end it once no worker sees their Kafka cluster; a little is no trouble."""
+    kafka = mesh.world.kafka["left"]
+    writer = kafka.writer("planted")
+    for number in range(former):
+        at = TopicPartition(f"mesh.guest{number}.to.a.g", 0)
+        left = SourceAt(at, number.to_bytes(16, "big"), 7, is_unlinked=True, kafka="far")
+        writer.produce("mesh.a.progress", encode_fact(left), fact_key(left.key), 0)
+    assert writer.flush() == 0
+    checks = examine(examination(mesh), [Category.LANES])
+    [found] = [one for one in checks if one.figures.get("former_neighbours")]
+    assert found.figures == {"former_neighbours": former, "deleted_topics": 0}
+    assert {found.note, found.error} == {"", text}
+    assert (found.result is Result.WARNING) == (former > 1)
+    assert ("mesh node forget a guest0" in found.hint) == (former > 1)

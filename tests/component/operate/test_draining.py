@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mesh.operate.changes.draining import Drain
+from mesh.operate.changes.draining import OutboxDrain
 from mesh.transport.node_topics import node_topics
 from mesh.view.lane_reports import LaneReports
 from tests.component.in_memory_mesh import Mesh
@@ -20,7 +20,7 @@ def test_an_outbox_that_was_recreated_is_not_taken_for_read(mesh: Mesh) -> None:
     readers = {name: one.reader("drain") for name, one in kafka.items()}
     reports = LaneReports(mesh.topology, kafka)
     reports.read()
-    drain = Drain([[("a", "b")]], mesh.topology, kafka, readers)
+    drain = OutboxDrain([[("a", "b")]], mesh.topology, kafka, readers)
     drain.mark([("a", "b")])
     assert drain.behind(reports) == {}
     kafka["left"].delete_topic(OUTBOX)
@@ -29,7 +29,7 @@ def test_an_outbox_that_was_recreated_is_not_taken_for_read(mesh: Mesh) -> None:
     for partition in range(4):
         writer.produce(OUTBOX, b"new", None, partition)
     writer.flush()
-    for made in (drain, Drain([[("a", "b")]], mesh.topology, kafka, readers)):
+    for made in (drain, OutboxDrain([[("a", "b")]], mesh.topology, kafka, readers)):
         made.mark([("a", "b")])
         assert made.behind(reports) == {("a", "b"): 4}
 
@@ -43,7 +43,7 @@ def test_an_outbox_is_looked_at_again_if_it_has_grown_when_its_turn_comes(mesh: 
     readers = {name: one.reader("drain") for name, one in kafka.items()}
     reports = LaneReports(mesh.topology, kafka)
     reports.read()
-    drain = Drain([[("b", "a")], [("a", "b")]], mesh.topology, kafka, readers)
+    drain = OutboxDrain([[("b", "a")], [("a", "b")]], mesh.topology, kafka, readers)
     drain.mark([("b", "a")])
     assert drain.behind(reports) == {}
     mesh.publish("a", "x", b"2")
@@ -65,7 +65,7 @@ def test_what_an_open_transaction_hides_is_waited_for(mesh: Mesh) -> None:
     writer.produce(OUTBOX, b"hidden", None, 2)
     writer.flush()
     reports.read()
-    drain = Drain([[("a", "b"), ("b", "c")]], mesh.topology, kafka, readers)
+    drain = OutboxDrain([[("a", "b"), ("b", "c")]], mesh.topology, kafka, readers)
     drain.mark([("a", "b"), ("b", "c")])
     assert drain.behind(reports) == {("a", "b"): 1}
     writer.abort()

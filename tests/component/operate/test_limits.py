@@ -16,7 +16,7 @@ from mesh.operate.status import node_statuses
 from mesh.transport.port import TopicPartition
 from mesh.worker.limits.backlog import SAMPLES_MAX, Backlog
 from tests.component.in_memory_mesh import Mesh
-from tests.component.operate.examined import failed
+from tests.component.operate.examined import failed, unwell
 
 SIZE = 1_000
 LIMIT = 10 * SIZE
@@ -184,6 +184,8 @@ def test_an_endpoint_that_is_full_is_told_to_clients_and_people(
     [status] = node_statuses(mesh.topology, view, {"a": True, "b": True})[:1]
     assert [(one.endpoint, one.state) for one in status.endpoints_full] == [("e", "full")]
     assert not status.is_well
+    [check] = [one for one in unwell(mesh, Category.DELIVERY) if "its limit" in one.description]
+    assert check.hint == "see why the endpoint's slowest group does not read; or raise the limit"
     view.close()
     places = [TopicPartition("mesh.a.ep.e", partition) for partition in range(4)]
     mesh.world.kafka["k"].commit_group("g", mesh.world.kafka["k"].admin().stable_ends(places))

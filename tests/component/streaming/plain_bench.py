@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from streaming.job.auditor import Auditor
-from streaming.job.batches import Known
+from streaming.job.batches import BatchContext
 from streaming.job.rereads import Rereader
-from streaming.job.sources import Sources
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.job.sources import AuditedKafkaClusters
+from streaming.tables.rows import MicroBatch, TopicPartition
 from tests.component.streaming.plain_rereads import PlainRereader
 from tests.component.streaming.plain_rows import Rows, Seen
 from tests.streaming.conftest import Bench
@@ -19,9 +19,9 @@ from tests.streaming.trial import Trial
 class PlainAuditor(Auditor):
     """Makes the rows of a batch itself."""
 
-    def rows(self, records: Any, ends: Mapping[TopicPartition, int] | None = None) -> Batch:
+    def rows(self, records: Any, ends: Mapping[TopicPartition, int] | None = None) -> MicroBatch:
         bundles = self.bundler.of(self._read_on(ends or {}), is_small=True)
-        known = Known(self.topology, self.wanted, self.asked, bundles)
+        known = BatchContext(self.topology, self.wanted, self.asked, bundles)
         return self.extent.only(Rows(records, known).batch(), self.state.names)
 
 
@@ -30,7 +30,7 @@ class PlainBench(Bench):
 
     auditor_class: ClassVar[type[Auditor]] = PlainAuditor
 
-    def reader(self, sources: Sources) -> Rereader:
+    def reader(self, sources: AuditedKafkaClusters) -> Rereader:
         return PlainRereader(self.spark, self.topology, sources, {}, look=self.look)
 
     def look(self, place: TopicPartition, first: int, end: int) -> Iterator[Seen]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from re import Pattern
 from typing import Any
 
 from mesh.errors import DecodeError, RemoteProtocolError, UnknownVersionError
-from mesh.model.frames import FrameFlags
+from mesh.model.frames import FrameFlags, MessageClass
 from mesh.model.queues import MOVED_EXT
 from mesh.model.topics import TopicNames
 from mesh.wire.frames import decode_value
@@ -20,12 +21,13 @@ from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.matching import is_filter
 from streaming.audits.order import DeliverySuspicion
 from streaming.audits.origins import FrameSuspicion
+from streaming.audits.unwanted_deliveries import AbridgedDeliveries
 from streaming.connectors.source import Ranges
 from streaming.job.reread_answers import Repeats
 from streaming.job.rereads import Rereader
 from streaming.tables.digest import BLOCK_BITS
 from streaming.tables.exact import OFFSETS_MAX
-from streaming.tables.rows import SourceKey, TopicPartition
+from streaming.tables.rows import SUBJECTS_MAX, SourceKey, TopicPartition, UnwantedRow
 from tests.component.streaming.plain_rows import Seen, is_addressed, is_moved, java, source_of
 
 Look = Callable[[TopicPartition, int, int], Iterable[Seen]]
@@ -140,6 +142,31 @@ class PlainRereader(Rereader):
             ]
             found.append(_repeats(rows, doubt.since))
         return found
+
+    def strange(self, doubts: Sequence[AbridgedDeliveries]) -> Sequence[UnwantedRow | None]:
+        return [self._strange(one.row, java(one.pattern)) for one in doubts]
+
+    def _strange(self, row: UnwantedRow, wanted: Pattern[str]) -> UnwantedRow | None:
+        found = [
+            (one.offset, one.delivery.offset, subject)
+            for one in self.look(row.place, row.record_first, row.record_last + 1)
+            if one.delivery is not None
+            and one.delivery.message_class is MessageClass.DIRECT
+            and source_of(one.delivery) == row.source
+            and not wanted.search(subject := one.subject(self.topology.max_message_bytes) or "")
+        ]
+        if not found:
+            return None
+        records, offsets, subjects = zip(*found, strict=True)
+        return replace(
+            row,
+            count=len(found),
+            first=min(offsets),
+            last=max(offsets),
+            record_first=min(records),
+            record_last=max(records),
+            subjects=tuple(sorted({*subjects}))[:SUBJECTS_MAX],
+        )
 
     def frames(
         self, doubts: Sequence[FrameSuspicion], read: Mapping[TopicPartition, int]

@@ -19,7 +19,7 @@ from mesh.model.queues import MOVED_BYTES, MOVED_EXT, QUEUE_PREFIX
 from mesh.model.record_headers import GAP_HEADER, MESH_HEADER, SUBJECT_HEADER
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.header import decode_header
-from streaming.job.batches import Known
+from streaming.job.batches import BatchContext
 from streaming.tables import aggregates, audited_keys
 from streaming.tables.bundles import BETWEEN, Bundles
 from streaming.tables.columns import NO_UTF8
@@ -27,12 +27,13 @@ from streaming.tables.digest import BLOCK_BITS, Digest
 from streaming.tables.filters import ALL, LITERAL, Shape
 from streaming.tables.rows import (
     SUBJECT_BYTES_MAX,
-    Batch,
+    SUBJECTS_MAX,
     BrokenLink,
     DeliveryRow,
     FramePlace,
     FrameRow,
     IngressRow,
+    MicroBatch,
     MinuteRow,
     NeedlessRow,
     SmallRow,
@@ -211,7 +212,7 @@ class Rows:
     """
 
     records: Sequence[Seen]
-    known: Known
+    known: BatchContext
     of_kind: dict[str, list[Seen]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -219,8 +220,8 @@ class Rows:
         for one in self.records:
             self.of_kind.setdefault(one.kind, []).append(one)
 
-    def batch(self) -> Batch:
-        return Batch(
+    def batch(self) -> MicroBatch:
+        return MicroBatch(
             ingress=[*self.ingress()],
             deliveries=sorted(self.deliveries(), key=lambda row: row.record_first),
             frames=sorted(self.frames(), key=lambda row: row.head.offset),
@@ -382,7 +383,7 @@ class Rows:
                 rows.setdefault((one.place, source_of(told)), []).append((one, told.offset))
         for (place, source), found in rows.items():
             offsets = [offset for _, offset in found]
-            told_subjects = {one.subject(self.bytes_max) for one, _ in found} - {None}
+            told_subjects = {one.subject(self.bytes_max) or "" for one, _ in found}
             yield UnwantedRow(
                 place,
                 source,
@@ -391,7 +392,7 @@ class Rows:
                 max(offsets),
                 found[0][0].offset,
                 found[-1][0].offset,
-                tuple(sorted(map(str, told_subjects))),
+                tuple(sorted(told_subjects)[:SUBJECTS_MAX]),
             )
 
     def needless(self) -> Iterator[NeedlessRow]:
@@ -456,6 +457,8 @@ def _as_filter(shape: Shape, subject: str, levels: Sequence[str]) -> str:
     return "/".join([*named, *([">"] if shape.is_open else [])])
 
 
-def plain_rows(records: Sequence[Seen], known: Known, *_: object, **__: object) -> Batch:
+def plain_rows(
+    records: Sequence[Seen], known: BatchContext, *_: object, **__: object
+) -> MicroBatch:
     """Return the small rows of a batch, as `streaming.job.batches.rows_of` does."""
     return Rows(records, known).batch()

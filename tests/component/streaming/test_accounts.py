@@ -16,7 +16,7 @@ from mesh.transport.port import TopicPartition as Place
 from mesh.transport.reading import read_logs
 from mesh.wire.frames import decode_header
 from mesh.wire.state import decode_ledger
-from streaming.audits.accounts import Accounts
+from streaming.audits.accounts import OutboxAccounts
 from streaming.audits.finding_register import Finding
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, TopicPartition
 from tests.component.in_memory_mesh import Mesh
@@ -74,9 +74,9 @@ def frame_of(record: Record) -> FrameRow:
     )
 
 
-def audited(mesh: Mesh) -> tuple[Accounts, list[Finding]]:
+def audited(mesh: Mesh) -> tuple[OutboxAccounts, list[Finding]]:
     """Return what the auditor makes of all outboxes and ledgers."""
-    names, accounts = TopicNames(mesh.topology.prefix), Accounts(mesh.topology.prefix)
+    names, accounts = TopicNames(mesh.topology.prefix), OutboxAccounts(mesh.topology.prefix)
     for link in mesh.topology.links:
         for sender, receiver in (link.ends, link.ends[::-1]):
             for record in records(mesh, sender, names.outbox(sender, receiver, DIRECT)):

@@ -8,7 +8,7 @@ import threading
 from mesh.model.control import Subscription
 from mesh.model.frames import MessageClass
 from mesh.view.mesh_view import MeshView
-from streaming.audits.canaries import EVERY_S, Canaries, Way, ways_of
+from streaming.audits.canaries import EVERY_S, Canaries, CanaryWay, ways_of
 from streaming.job.canaries import LEASE_S, RENEW_S, Flock, Side
 from tests.component.in_memory_mesh import Mesh
 
@@ -62,7 +62,7 @@ def test_a_lease_ends_what_an_auditor_that_has_gone_had_asked_for(mesh: Mesh) ->
 
 def test_what_others_publish_there_ends_nothing(mesh: Mesh) -> None:
     canaries = Canaries("r1")
-    canaries.follow({Way("a", "c"): ()}, mesh.now_ms() / 1000)
+    canaries.follow({CanaryWay("a", "c"): ()}, mesh.now_ms() / 1000)
     hands = sides(mesh, canaries)
     live(mesh, hands, 3)
     for payload in (b"", b"[]", b'{"run": 5}', b"\xff", b'{"run": "r1", "number": "x"}'):
@@ -81,7 +81,7 @@ def test_none_fly_before_a_topology_wants_some(mesh: Mesh) -> None:
 
 
 def test_what_is_news_is_written_under_the_way(mesh: Mesh) -> None:
-    canaries, way = Canaries("r1"), Way("a", "b")
+    canaries, way = Canaries("r1"), CanaryWay("a", "b")
     flock = Flock(canaries, {}, threading.Event(), print)
     flock.follow(mesh.topology)
     canaries.follow({way: ("Z",)}, 0.0)

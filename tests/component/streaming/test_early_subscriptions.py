@@ -46,3 +46,21 @@ def test_what_was_certified_by_it_is_certified_still(bench):
     [certificate] = bench.certificates.values()
     assert certificate.equal
     assert certificate.delivered == 3
+
+
+@pytest.mark.parametrize("others", [[], ["s3"]], ids=["first", "behind an end"])
+def test_what_came_by_it_takes_no_room_among_what_nobody_may_have_requested(
+    bench, monkeypatch, others
+):
+    """A larger mesh has more of it in its first batch than may wait: it was unproven."""
+    monkeypatch.setattr("streaming.audits.unwanted_deliveries.HELD_MAX", 0)
+    for endpoint in others:
+        bench.plant.subscribe("c", endpoint, "acme/>", None)
+    bench.plant.subscribe("c", "s2", "acme/>", b'{"class": "direct"}')
+    bench.plant.publish("a", "acme/x", 3, letter="d")
+    bench.plant.deliver("c/s2", [0, 1, 2], ["a", "b", "c"], origin="a.in.d")
+    bench.take(CLIENTS)
+    assert bench.auditor.state.register.findings == {}
+    bench.auditor.offsets_max = 1_000_000
+    assert bench.settle() == []
+    assert bench.auditor.state.unwanted.ahead == {}

@@ -24,14 +24,7 @@ from tests.streaming.conftest import kafka_of
 from tests.streaming.planted import PARTITIONS, ROUTE, Plant
 
 CLIENTS = "mesh.c.clients", 0
-
-
-@pytest.fixture
-def plant() -> Plant:
-    made = Plant()
-    made.identities()
-    made.want_all()
-    return made
+DIRECT = "mesh.a.to.b.d"
 
 
 @pytest.fixture
@@ -104,6 +97,62 @@ def test_what_a_ledger_told_before_it_was_recreated_nobody_can_tell(
     plant.carry(5, ["c/s1"], lost=[3])
     assert "missing" not in bench.settle()
     assert certified(bench) == [(True, False)]
+
+
+# -- outboxes of direct messages, which brokers bound by bytes -------------------------------
+
+
+def test_direct_frames_that_were_deleted_unread_are_told_once_a_partition(
+    bench: PlainBench, plant: Plant
+) -> None:
+    """Copies of what was in them, and loops, passed for nothing."""
+
+    def lose(end: int) -> None:
+        while len(plant.logs.get((DIRECT, 0), ())) <= end:
+            offsets = plant.publish("a", "acme/x", 1, letter="d")
+            plant.frame("a->b", offsets, path=["a"], source="a.in.d", origin="a.in.d", letter="d")
+        plant.logs[DIRECT, 0][:end] = [None] * end
+        bench.begins[TopicPartition(DIRECT, 0)] = end
+
+    lose(3)
+    assert bench.settle() == ["unproven"]
+    lose(9)
+    bench.settle()
+    (finding,) = bench.auditor.state.register.findings.values()
+    assert (finding.link, finding.count) == ("a->b", 3 + 5)
+    assert finding.evidence == (f"{DIRECT}/0@0-2", f"{DIRECT}/0@4-8")
+
+
+def test_direct_messages_that_their_node_has_read_and_nobody_else_are_no_news(
+    bench: PlainBench, plant: Plant
+) -> None:
+    """What is in their ingress is compared with nothing."""
+    plant.publish("a", "acme/x", 3, letter="d")
+    plant.logs["mesh.a.in.d", 0][:2] = [None] * 2
+    bench.begins[TopicPartition("mesh.a.in.d", 0)] = 2
+    assert bench.settle() == []
+
+
+def test_direct_deliveries_that_were_deleted_unread_are_told_once_a_partition(
+    bench: PlainBench, plant: Plant
+) -> None:
+    """Copies in them, and what nobody had requested, passed for nothing."""
+    topic = "mesh.c.ep.all"
+
+    def lose(end: int) -> None:
+        while len(plant.logs.get((topic, 0), ())) <= end:
+            offsets = plant.publish("a", "acme/x", 1, letter="d")
+            plant.deliver("c/all", offsets, ["a", "b", "c"], origin="a.in.d")
+        plant.logs[topic, 0][:end] = [None] * end
+        bench.begins[TopicPartition(topic, 0)] = end
+
+    lose(3)
+    assert bench.settle() == ["unproven"]
+    lose(9)
+    bench.settle()
+    (finding,) = bench.auditor.state.register.findings.values()
+    assert (finding.endpoint, finding.count) == ("c/all", 3 + 5)
+    assert finding.ids == (f"{topic}/0@0-2", f"{topic}/0@4-8")
 
 
 # -- a `clients` topic that was recreated ----------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +24,9 @@ from streaming.audits.needless_copies import NEEDLESS_WAIT_S
 from streaming.job.state import State
 from streaming.tables.rows import NeedlessRow, SourceKey, TopicPartition
 from tests.component.in_memory_mesh import Mesh
+from tests.component.streaming.plain_bench import PlainBench
 from tests.component.streaming.test_accounts import records
+from tests.streaming.planted import Plant, chain_topology
 
 MESH = {
     "kafka": {"left": None, "right": None},
@@ -87,7 +91,7 @@ def audited(mesh: Mesh) -> list[Finding]:
                     NeedlessRow(place, source, 0, None, subject, 1, *span)
                     for subject in origin.subjects
                 ]
-                state.needless.absorb(rows, 0.0)
+                assert not [*state.needless.absorb(rows, state.interest, state.eras, 0.0)]
     assert state.needless.held
     return list(state.needless.judge(state.interest, state.eras, state.names, NEEDLESS_WAIT_S))
 
@@ -114,3 +118,24 @@ def test_a_node_that_goes_on_sending_what_was_left_is_found(
 
     monkeypatch.setattr(PendingInterest, "put", kept)
     assert {str(one.kind) for one in audited(lived(mesh, 0))} == {"needless-copy"}
+
+
+def test_copies_that_are_read_before_their_subscription_in_another_kafka_cluster_are_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than may wait are reported as not examined."""
+    monkeypatch.setattr("streaming.audits.needless_copies.HELD_MAX", 1)
+    plant = Plant()
+    plant.identities()
+    plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>"))
+    topology = replace(chain_topology(), audit_copies=True)
+    bench = PlainBench(None, plant, tmp_path, topology, kafkas=("k1", "k2"))
+    assert bench.settle() == []
+    plant.cuts_everywhere("c", plant.subscribe("c", "s2", "late/>"))
+    for number in range(3):
+        plant.carry(1, ["c/s2"], subject=f"late/{number}")
+    bench.take()
+    assert len(bench.auditor.state.needless.held) == 1
+    assert {*bench.settle()} == {"unproven"}
+    certificates = [one for (_, whose), one in bench.certificates.items() if whose == "c/s2"]
+    assert [(one.equal, one.sure, one.delivered) for one in certificates] == [(True, True, 3)]

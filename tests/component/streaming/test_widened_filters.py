@@ -19,14 +19,6 @@ SHAPES = [
 ]
 
 
-@pytest.fixture
-def plant() -> Plant:
-    made = Plant()
-    made.identities()
-    made.want_all()
-    return made
-
-
 @pytest.mark.parametrize("letter", ["g", "d"])
 def test_what_comes_by_a_widened_filter_is_no_fault(
     plant: Plant, tmp_path: Path, letter: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -32,21 +33,41 @@ from mesh.testing.memory import InMemoryMesh
 from mesh.testing.under_test import NotDeliveredError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "python"
+PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 
 
-def test_the_example_application_and_its_tests_work(tmp_path: Path) -> None:
-    """As a user runs them: outside of the checkout, with nothing but what is installed."""
-    for file in EXAMPLE.glob("*.*"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+def told_by_pytest(root: Path) -> str:
+    """Return what pytest says below a folder, as a user starts it: outside of the checkout."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
     run = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), str(tmp_path)],
-        cwd=tmp_path,
+        [*command, "--rootdir", str(root), str(root)],
+        cwd=root,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "4 passed" in run.stdout, run.stdout + run.stderr
+    return run.stdout + run.stderr
+
+
+def test_the_example_application_and_its_tests_work(tmp_path: Path) -> None:
+    """With nothing but what is installed."""
+    for file in EXAMPLE.glob("*.*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    told = told_by_pytest(tmp_path)
+    assert "4 passed" in told, told
+
+
+def test_the_example_works_further_down_in_the_words_of_the_page(tmp_path: Path) -> None:
+    """There pytest refuses plugins that a conftest.py names."""
+    [line] = re.findall(r"`(from mesh\.testing\.fixtures import .*?)`", PAGE.read_text("utf-8"))
+    folder = tmp_path / "shop" / "orders"
+    folder.mkdir(parents=True)
+    for file in EXAMPLE.glob("*.*"):
+        text = file.read_text(encoding="utf-8")
+        uppermost = 'pytest_plugins = ["mesh.testing.fixtures"]'
+        (folder / file.name).write_text(text.replace(uppermost, line), encoding="utf-8")
+    told = told_by_pytest(tmp_path)
+    assert "4 passed" in told, told
 
 
 def test_what_does_not_come_is_told_with_what_did() -> None:
@@ -145,6 +166,21 @@ def test_who_is_not_started_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     EmbeddedMesh(EXAMPLE / "mesh.yaml").stop()
     MeshContainers(EXAMPLE / "mesh.yaml").stop()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_whoever_interrupts_the_end_of_an_embedded_mesh_leaves_no_folder(tmp_path: Path) -> None:
+    """It has the data of brokers: impatient people would fill their disk."""
+
+    class Fleet:
+        def stop(self) -> None:
+            raise KeyboardInterrupt
+
+    mesh = EmbeddedMesh(EXAMPLE / "mesh.yaml")
+    mesh._folder, mesh._fleet = tmp_path / "mesh", Fleet()  # type: ignore[assignment]
+    mesh._folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        mesh.stop()
     assert [*tmp_path.iterdir()] == []
 
 
@@ -437,6 +473,26 @@ def test_a_client_that_cannot_be_closed_keeps_nothing_running(
             client.flush()
 
 
+def test_a_node_that_could_not_be_healed_is_healed_by_the_next_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that did not follow in time would stay cut off, whatever a test did about it."""
+
+    def late(node: str, neighbours: object) -> None:
+        raise StartError(f"node {node} was not told")
+
+    with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh:
+        mesh.cut("tk1", "ny1")
+        with monkeypatch.context() as while_late:
+            while_late.setattr(mesh, "_cut", late)
+            with pytest.raises(StartError, match="node tk1 was not told"):
+                mesh.heal()
+        mesh.heal()
+        mesh.subscribe("ny1", "e", "acme/>")
+        mesh.publish("tk1", "acme/one", b"1")
+        assert len(mesh.wait_delivered("ny1", "e", 1)) == 1
+
+
 def test_nodes_that_do_not_serve_in_time_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the other forms say it; Python's own TimeoutError is caught by nobody who catches ours."""
     monkeypatch.setattr("mesh.testing.memory.READY_MS", 0)
@@ -445,18 +501,60 @@ def test_nodes_that_do_not_serve_in_time_are_named(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("seconds", "fault"), [("5", TypeError), (None, TypeError), ("nan", ValueError)]
+    ("seconds", "fault"),
+    [("5", TypeError), (None, TypeError), (float("nan"), ValueError), (-1, ValueError)],
 )
-def test_time_that_is_no_number_does_not_pass(seconds: str, fault: type[Exception]) -> None:
+def test_time_that_is_no_number_does_not_pass(seconds: Any, fault: type[Exception]) -> None:
     """Text was repeated a thousand times, and the mesh lived until that many seconds had passed."""
     with InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh, pytest.raises(fault, match="seconds"):
-        mesh.pass_time(float(seconds) if seconds == "nan" else seconds)  # type: ignore[arg-type]
+        mesh.pass_time(seconds)
 
 
 @pytest.mark.parametrize(("count", "timeout_s"), [("1", 1.0), (None, 1.0), (1, "1"), (1, None)])
 def test_a_wait_for_what_is_no_number_is_told_in_words(count: Any, timeout_s: Any) -> None:
     with pytest.raises(TypeError, match="must be a number of"):
         InMemoryMesh(EXAMPLE / "mesh.yaml").wait_delivered("tk1", "e", count, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("name", [None, 5, ["tk1"]])
+def test_a_name_that_is_no_text_is_told_in_words(name: Any) -> None:
+    mesh = InMemoryMesh(EXAMPLE / "mesh.yaml")
+    for use in (mesh.client, mesh.kill, mesh.restart, lambda one: mesh.cut("tk1", one)):
+        with pytest.raises(TypeError, match="node must be text, not "):
+            use(name)
+    with pytest.raises(TypeError, match="kafka must be text, not "):
+        mesh.get_bootstrap_server(name)
+
+
+NAN, ENDLESS = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("count", "timeout_s", "said"),
+    [
+        (-1, 1, "cannot wait 1 s for -1 messages"),
+        (NAN, 1, "for nan messages"),
+        (1, -1, "wait -1 s for 1 m"),
+        (1, NAN, "wait nan s"),
+        (1, ENDLESS, "wait inf s"),
+    ],
+)
+def test_a_wait_that_would_prove_nothing_or_never_end_is_refused(
+    count: Any, timeout_s: float, said: str
+) -> None:
+    """With fewer than no messages, or nan, every mesh was content; without end a test hung."""
+    mesh = InMemoryMesh(EXAMPLE / "mesh.yaml")
+    with pytest.raises(ValueError, match=said):
+        mesh.wait_delivered("tk1", "e", count, timeout_s=timeout_s)
+
+
+def test_to_publish_nothing_is_a_slip_of_the_pen() -> None:
+    """A payload that was left out: what was waited for then came not, and nobody knew why."""
+    with (
+        InMemoryMesh(EXAMPLE / "mesh.yaml") as mesh,
+        pytest.raises(ValueError, match=r"^nothing to publish on acme/a; an empty payload is b''$"),
+    ):
+        mesh.publish("tk1", "acme/a")
 
 
 def test_a_fork_that_leaves_the_block_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from mesh.core.routes import Route
 from mesh.errors import DecodeError
 from mesh.lane.messages.addressing import by_address, restored
-from mesh.lane.messages.outgoing import Stretch
+from mesh.lane.messages.outgoing import MessageColumns
 from mesh.model.queues import MOVED_EXT, SUBJECT_EXT, addressed
 from mesh.wire.frames import NO_EXT, decode_ext, encode_ext, encode_tail
 from mesh.wire.tails import read_tail
@@ -17,9 +17,9 @@ TO_B = Route(("b", "c"), (), (), addressed=(("b", "$queue/q/b"),))
 ONLY_B = Route(("b",), (), (), addressed=(("b", "$queue/q/b"),))
 
 
-def stretch(*routes: Route) -> Stretch:
+def stretch(*routes: Route) -> MessageColumns:
     count = len(routes)
-    return Stretch(
+    return MessageColumns(
         range(count),
         [f"s/{number}" for number in range(count)],
         [0] * count,

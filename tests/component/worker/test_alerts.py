@@ -25,8 +25,8 @@ from mesh.model.findings import FindingKind
 from mesh.model.topology import Topology
 from mesh.wire.keys import subscription_key
 from mesh.worker.http.server import Port
-from streaming.connectors.sink import Output
-from streaming.job.port import Port as AuditPort
+from streaming.connectors.sink import SinkRecord
+from streaming.job.port import AuditPort
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.gates import break_writer
 from tests.component.worker.test_progress_log import SOURCE, compact
@@ -71,11 +71,11 @@ class Scraped:
         assert self.audit is not None
         of_k = {"batch": 3, "lagging": lagging, "unread": unread}
         told = {"batch": 4, "findings": 0, "uncertified": 1, "sources": {"k": of_k}}
-        self.audit.see([Output("mesh.audit.status", "position", json.dumps(told))])
+        self.audit.see([SinkRecord("mesh.audit.status", "position", json.dumps(told))])
 
     def audit_finds(self, kind: FindingKind) -> None:
         assert self.audit is not None
-        self.audit.see([Output("mesh.audit.findings", "f", json.dumps({"kind": str(kind)}))])
+        self.audit.see([SinkRecord("mesh.audit.findings", "f", json.dumps({"kind": str(kind)}))])
 
     def look(self) -> Scrape:
         """Return every sample of the auditor and of every worker that runs."""
@@ -422,7 +422,22 @@ def test_what_is_news_raises_no_alert_and_every_fault_does() -> None:
     left_out = {
         kind for found in re.findall(r'kind!~"(.*?)"', expression) for kind in found.split("|")
     }
-    assert left_out == {str(kind) for kind in FindingKind if kind.is_news}
+    news = {str(kind) for kind in FindingKind if kind.is_news}
+    assert left_out == news
+    [told] = re.findall(r"News that is no fault \((.*?)\)", runbook("MeshAuditFinding"))
+    assert set(re.findall(r"`(.*?)`", told)) == news
+
+
+def test_who_is_woken_by_a_stopped_source_is_told_what_ends_the_stop() -> None:
+    """On a link and at an ingress by one command each, which without the option only look."""
+    told = set(re.findall(r"`(mesh \w+ resume|--accept-gap)", runbook("MeshSourceStopped")))
+    assert told == {"mesh link resume", "mesh node resume", "--accept-gap"}
+
+
+def runbook(alert: str) -> str:
+    """Return what the page says of an alert."""
+    text = RUNBOOKS.read_text(encoding="utf-8")
+    return text.partition(f"## {alert}\n")[2].partition("\n## ")[0]
 
 
 def selectors_in(expression: str) -> list[promql_parser.VectorSelector]:
@@ -480,3 +495,12 @@ def test_a_dashboard_shows_the_mesh_of_one_namespace(board: Path) -> None:
         for one in selectors_in(expression):
             among = {matcher.name: matcher.value for matcher in one.matchers.matchers}
             assert among.get("namespace") == "$namespace", expression
+
+
+@pytest.mark.parametrize("board", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_shows_the_processes_of_workers_alone(board: Path) -> None:
+    """Much else in a namespace tells of its memory, as does all else without namespaces."""
+    for expression in expressions_of(json.loads(board.read_text(encoding="utf-8"))):
+        names = {one.name or "" for one in selectors_in(expression)}
+        if any(name.startswith("process_") for name in names):
+            assert "mesh_build_info" in names, expression

@@ -43,7 +43,7 @@ def dropped(mesh: SmallMesh, node: str) -> dict[str, int]:
 def test_a_frame_of_somebody_else_is_a_dead_letter_and_no_part_of_the_chain(
     mesh: SmallMesh,
 ) -> None:
-    """Spec: DESIGN 4.1, R12: the outbox is its node's alone."""
+    """Spec: DESIGN 4.1, R11, R12: the outbox is its node's alone."""
     header, value = sent_frame(mesh)
     chain = replace(header.hop.chain, previous=0, first=9, last=9)
     forged = replace(header, hop=replace(header.hop, path=("a", "c"), chain=chain))
@@ -194,13 +194,17 @@ def test_control_records_that_nobody_can_read_are_counted_and_harm_no_other(
     ],
 )
 def test_a_key_that_belongs_to_another_topic_is_counted(
-    mesh: SmallMesh, topic: str, key: bytes
+    said: Said, mesh: SmallMesh, topic: str, key: bytes
 ) -> None:
     """It says nothing here, whoever wrote it."""
     before = mesh.world.workers["b"]._listener.refused
+    end = mesh.kafka.topics[topic].logs[0].end
     mesh.write(topic, b"\xff", key=key)
     mesh.run()
     assert mesh.world.workers["b"]._listener.refused == before + 1
+    told = said.of("control.refused")
+    place = ("warning", topic, end)
+    assert {(one["log_level"], one["topic"], one["offset"]) for one in told} == {place}
 
 
 def test_a_frame_of_another_version_stops_its_link_and_no_other(

@@ -13,6 +13,7 @@ from mesh.worker.lanes.owned import Lanes
 from tests.component.worker.conftest import SmallMesh
 from tests.component.worker.held import OUTBOX, STUCK, numbers, publish, refuse
 from tests.component.worker.test_stops_in_a_change import change_to
+from tests.said import Said
 
 LINK = "mesh.a.to.b.g"
 
@@ -44,7 +45,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_link_that_is_removed_by_what_a_commit_tells_ends_no_worker(
-    mesh: SmallMesh, case: str, monkeypatch: pytest.MonkeyPatch
+    said: Said, mesh: SmallMesh, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends a round, and the next one, in which the link goes, begins at once.
 
@@ -82,6 +83,8 @@ def test_a_link_that_is_removed_by_what_a_commit_tells_ends_no_worker(
         assert work.scheduler.work is not None
         is_shut[0] = False
         mesh.run()
+    ended = [{"log_level": "warning", "neighbour": gone, "outbox": LINK}]
+    assert said.of("repair.ended") == (ended if case == "repair" else [])
     assert gone not in machine.learner.neighbours
     assert work.scheduler.work is None
     mesh.run(20_000)

@@ -166,6 +166,43 @@ def test_copies_of_a_commit_that_seemed_to_fail_are_counted(settled: SmallMesh) 
     assert dropped(settled, "a") == {"unwritten": 100}
 
 
+def test_copies_that_brokers_do_not_take_are_told_and_counted(
+    said: Said, settled: SmallMesh
+) -> None:
+    settled.kafka.denied[OUTBOX] = "no right"
+    publish(settled, 1, 2)
+    settled.run()
+    told = said.of("direct.lost")
+    assert {one["log_level"] for one in told} == {"warning"}
+    assert [one["records"] for one in told] == [1], "both were in one frame"
+    assert dropped(settled, "a") == {"unwritten": 2}
+    settled.kafka.denied.clear()
+    settled.run(8_000)
+    publish(settled, 3)
+    settled.run(500)
+    publish(settled, 4)
+    settled.run(2_000)
+    settled.world.kill("a")
+    settled.world.start("a")
+    settled.run()
+    assert delivered(settled) == [0, 3, 4]
+    assert dropped(settled, "a") == {"unwritten": 2}, "nothing is counted twice"
+
+
+def test_so_are_those_that_failed_just_before_their_lane_was_handed_back(
+    settled: SmallMesh,
+) -> None:
+    settled.kafka.denied[OUTBOX] = "no right"
+    publish(settled, 1, 2)
+    settled.world.run_until(lambda: committed(settled) == 3, 10_000)
+    settled.world.stop("a")
+    settled.kafka.denied.clear()
+    settled.world.start("a")
+    settled.run()
+    assert delivered(settled) == [0]
+    assert dropped(settled, "a") == {"unwritten": 2}
+
+
 def test_a_stopped_worker_leaves_exact_positions(settled: SmallMesh) -> None:
     settled.world.stop("a")
     publish(settled, 1, 2)

@@ -12,6 +12,7 @@ from mesh.worker.process import drill_file
 from mesh.worker.process.drill_file import DrillFile
 from mesh.worker.process.drills import Drill
 from mesh.worker.process.intake import PolledIntake
+from tests.said import Said
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_a_file_that_stays_is_not_read_again(
 
 
 def test_a_file_that_is_being_written_is_read_when_it_is_whole(
-    path: Path, follower: DrillFile
+    said: Said, path: Path, follower: DrillFile
 ) -> None:
     cuts: list[Sequence[str]] = []
     whole = Drill(cuts=("b",)).written()
@@ -62,6 +63,7 @@ def test_a_file_that_is_being_written_is_read_when_it_is_whole(
         path.write_text(text, encoding="utf-8")
         follower.follow(cuts.append)
     assert cuts == [("b",)]
+    assert said.of("drill.follows") == [{"log_level": "warning", "drill": whole}]
 
 
 def test_another_worker_of_the_process_follows_what_is_there(

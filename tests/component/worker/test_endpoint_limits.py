@@ -6,13 +6,14 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.redelivery import Share
-from mesh.errors import ConfigError
+from mesh.errors import ConfigError, TransportUnavailableError
 from mesh.lab.world import World
 from mesh.transport.memory_faults import Call, MemoryFaults
 from mesh.transport.port import TopicPartition
 from mesh.view.messages import announced, received
 from mesh.wire.state import decode_dead_letter, decode_ledger
 from mesh.worker.second_writer import displacing
+from tests.component.admin_faults import AdminFaults
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.limited import (
     AT,
@@ -43,7 +44,7 @@ def test_answers_that_come_late_make_nothing_full(late: int) -> None:
     assert there(mesh, FULL) == list(range(300))
 
 
-def test_a_full_endpoint_waits_alone_and_loses_nothing() -> None:
+def test_a_full_endpoint_waits_alone_and_loses_nothing(said: Said) -> None:
     """Spec: R14, K20."""
     mesh = limited("stop", bytes=LIMIT)
     publish(mesh, 0, 60)
@@ -51,10 +52,15 @@ def test_a_full_endpoint_waits_alone_and_loses_nothing() -> None:
     held = there(mesh, FULL)
     assert held == list(range(len(held)))
     assert 10 < len(held) < 40
+    [full] = said.of("endpoint.full")
+    place = {"log_level": "warning", "lane": 0, "endpoint": "s"}
+    assert full == {**place, "bytes": full["bytes"], "age_ms": full["age_ms"]}
+    assert LIMIT < full["bytes"] < 40 * SIZE
     read_all(mesh)
     for _ in range(12):
         mesh.run(10_000)
         read_all(mesh)
+    assert place in said.of("endpoint.relieved")
     assert there(mesh, FULL) == list(range(60))
 
 
@@ -140,6 +146,17 @@ def test_the_oldest_become_dead_letters(said: Said, limit: dict[str, object]) ->
     told = said.of("endpoint.displaced")
     assert {(one["endpoint"], one["log_level"]) for one in told} == {("s", "error")}
     assert sum(one["messages"] for one in told) == len(mesh.dead_letters("c"))
+
+
+def test_what_cannot_be_deleted_yet_is_told_and_deleted_later(said: Said) -> None:
+    """It is a dead letter by then, and no other one is made of it. Spec: R14."""
+    away = TransportUnavailableError("no broker answers")
+    mesh = limited("dead-letter", bytes=LIMIT)
+    mesh.kafka.faults = AdminFaults(delete_before=away, times=1)
+    publish(mesh, 0, 25)
+    mesh.run(20_000)
+    assert said.of("endpoint.not_displaced") == [{"log_level": "warning", "fault": str(away)}]
+    check_exact(mesh, 25)
 
 
 def test_each_lane_gives_up_its_own_part() -> None:

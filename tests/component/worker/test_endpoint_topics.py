@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.errors import TransportDeniedError
+from mesh.config.topology_file import topology_from_mapping
+from mesh.errors import TransportDeniedError, TransportUnavailableError
 from mesh.model.frames import MessageClass
+from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicSpec
+from mesh.worker.topics.provision import set_node_topics
 from mesh.worker.topics.targets import AT_ONCE
 from tests.component.admin_faults import AdminFaults
-from tests.component.worker.conftest import SmallMesh, subject
+from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.said import Said
 
 DENIED = TransportDeniedError("not you")
@@ -94,6 +97,23 @@ def test_an_endpoint_takes_what_is_ahead_of_its_brokers_clock(
     mesh.run(1_000)
     found = mesh.kafka.topics[topic].settings
     assert found.get(limit) == (str((1 << 63) - 1) if is_known else None)
+
+
+def test_settings_that_may_not_be_looked_at_are_told(said: Said) -> None:
+    """Of data, and of what is compacted: the one may be allowed without the other."""
+    kafka = MemoryKafka("k")
+    kafka.faults = AdminFaults(settings=DENIED)
+    set_node_topics(kafka.admin(), topology_from_mapping(CHAIN), "b")
+    assert said.of("topics.not_compared") == [{"log_level": "warning", "fault": "not you"}] * 2
+
+
+def test_a_topic_that_cannot_be_made_yet_is_asked_for_again(said: Said, mesh: SmallMesh) -> None:
+    away = TransportUnavailableError("no broker answers")
+    mesh.kafka.faults = AdminFaults(create=away, times=1)
+    mesh.subscribe("c", "early", ">")
+    mesh.run(8_000)
+    assert said.of("endpoints.not_made") == [{"log_level": "warning", "fault": str(away)}]
+    assert mesh.names.endpoint("c", "early") in mesh.kafka.topics
 
 
 def test_settings_that_may_not_be_set_are_told_and_stop_nobody(said: Said, mesh: SmallMesh) -> None:

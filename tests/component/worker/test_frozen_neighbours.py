@@ -26,6 +26,7 @@ from mesh.worker.control.frozen_neighbours import RETRY_MS, FreezingNews, Frozen
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.questions import Questions
 from tests.component.worker.conftest import CHAIN
+from tests.said import Said
 
 LEARNED = TopicPartition("mesh.a.learned", 0)
 SCOPE = Scope("Z", "", Ownership.OWN)
@@ -110,12 +111,15 @@ def test_who_is_told_twice_is_looked_up_as_of_the_second_time() -> None:
     assert node.turns() == [SHUT]
 
 
-def test_an_own_kafka_cluster_that_is_away_is_asked_again() -> None:
+def test_an_own_kafka_cluster_that_is_away_is_asked_again(said: Said) -> None:
     """It ends no worker: it did so once."""
     node = Node(looks=0, kept=Kept(is_away=True))
     assert node.turn(LinkDisabled("b")) == []
     assert node.turns(count=RETRY_MS // 10 * 3) == []
     assert node.kept.asked == 4
+    told = said.of("learned.not_read")
+    assert [(one["log_level"], one["neighbour"]) for one in told] == [("warning", "b")] * 4
+    assert {one["fault"] for one in told} == {"no broker answers"}
     node.kept.is_away = False
     assert node.turns() == [SHUT]
 

@@ -12,6 +12,7 @@ from mesh.model.topics import TopicNames
 from mesh.transport.port import BEGINNING, TopicPartition
 from mesh.wire.keys import subscription_key
 from mesh.worker.process.errands import SteppedErrands
+from tests.said import Said
 
 NAMES = TopicNames()
 
@@ -64,7 +65,7 @@ class Limited:
     ids=["nodes", "clusters"],
 )  # fmt: skip
 def test_links_in_a_ring_that_were_full_all_round_flow_again(
-    zones: dict, nodes: str, links: tuple[str, ...]
+    said: Said, zones: dict, nodes: str, links: tuple[str, ...]
 ) -> None:
     """Each holds for the next, and none needs another to be relieved first. Spec: K5, K20, R14."""
     limits = [{"link": list(ends), "outboxBytes": 3000, "whenFull": "stop"} for ends in links]
@@ -86,6 +87,11 @@ def test_links_in_a_ring_that_were_full_all_round_flow_again(
         assert len(mesh.world.workers[node].lanes.owned[0].held_targets) == 2
         mesh.world.workers[node].isolate([])
     mesh.run(60_000)
+    full, relieved = said.of("outbox.full"), said.of("outbox.relieved")
+    assert {one["neighbour"] for one in full} == set(nodes)
+    assert {(one["log_level"], one["lane"]) for one in full} == {("warning", 0)}
+    assert all(one["bytes"] > 3000 or one["age_ms"] > 0 for one in full)
+    assert {one["neighbour"] for one in relieved} == set(nodes)
     assert min(reached) >= 3
     assert [mesh.delivered(node, "e") for node in nodes] == [30 * count for count in reached]
 

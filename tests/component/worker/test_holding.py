@@ -65,8 +65,11 @@ def test_a_lane_that_is_lost_while_records_are_written_one_by_one_ends_that(
     assert numbers(stuck, STUCK) == numbers(stuck, "mesh.c.ep.t") == list(range(30))
 
 
-def test_what_was_held_is_written_once_and_in_order(stuck: SmallMesh) -> None:
+def test_what_was_held_is_written_once_and_in_order(said: Said, stuck: SmallMesh) -> None:
     """Spec: K20, DESIGN 6."""
+    still = said.of("target.still_held")
+    assert {(one["log_level"], one["target"]) for one in still} == {("warning", STUCK)}
+    assert all(STUCK in one["fault"] for one in still)
     publish(stuck, 5, 6)
     refuse(stuck, STUCK, is_refusing=False)
     for number in range(7, 30):
@@ -77,6 +80,8 @@ def test_what_was_held_is_written_once_and_in_order(stuck: SmallMesh) -> None:
     publish(stuck, 30)
     stuck.run()
     assert numbers(stuck, STUCK)[-1] == 30
+    released = {"log_level": "warning", "target": STUCK, "lane": 0}
+    assert said.of("target.released") == [released]
 
 
 @pytest.mark.parametrize("seed", range(6))

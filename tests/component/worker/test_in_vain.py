@@ -10,6 +10,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.core.moving import MEMBER
+from mesh.errors import TransportUnavailableError
 from mesh.model.control import NEVER
 from mesh.model.inputs import VersionsVoided
 from mesh.model.interest_inputs import CLIENTS
@@ -22,11 +23,16 @@ from mesh.worker.lanes.takeover_waits import LANE_HEARS_FIRST_MS
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.questions import Questions
 from mesh.worker.queue_moves.movers import Movers
+from mesh.worker.topics.own_topics import LOOK_MS, OwnTopics, control_topics
 from mesh.worker.worker import Worker
+from tests.component.admin_faults import AdminFaults
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.gates import Gate
+from tests.said import Said
 
 AT = TopicPartition("mesh.a.clients", 0)
+AWAY = TransportUnavailableError("no broker answers")
+UNANSWERED = {"log_level": "warning", "fault": "no broker answers"}
 
 
 def mesh_behind(gate: Gate, more: dict[str, object] | None = None) -> SmallMesh:
@@ -41,10 +47,12 @@ class Lagging:
 
     Attributes:
         looks: How late answers come, the first ones first; at once when there are none left.
+        is_away: Whether no broker answers.
     """
 
     def __init__(self, looks: list[int]) -> None:
         self.known, self.end, self.asked = 3, 5, 0
+        self.is_away = False
         self.voided: list[tuple[int, int]] = []
         learner = SimpleNamespace(
             is_behind=self.is_late,
@@ -62,15 +70,21 @@ class Lagging:
         )
         self.questions = Questions(SteppedErrands(lambda: looks.pop(0) if looks else 0))
         recall: Any = SimpleNamespace(records=lambda _: [])
-        listener: Any = SimpleNamespace(orders=NodeOrders("a"))
+        listener: Any = SimpleNamespace(orders=NodeOrders("a"), has_read_all=self.has_read)
         self.acknowledged = AcknowledgedInterest("a", recall, self.questions, listener)
 
     def is_late(self, versions: dict[str, tuple[int, int]]) -> bool:
         return versions[CLIENTS][1] > self.known
 
+    def has_read(self, _topic: str, taken_ms: int, now_ms: int) -> bool:
+        """It never gets that far here."""
+        return now_ms < taken_ms
+
     def ends(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         assert places == [AT]
         self.asked += 1
+        if self.is_away:
+            raise AWAY
         return {AT: self.end}
 
     def step(self, now_ms: int) -> None:
@@ -108,6 +122,29 @@ def test_a_topic_that_is_shorter_is_not_waited_for() -> None:
     assert worker.voided == [(0, 4)]
 
 
+def test_a_topic_that_cannot_be_looked_at_is_told_and_looked_at_again(said: Said) -> None:
+    worker = Lagging([])
+    worker.end, worker.is_away = 4, True
+    worker.step(LANE_HEARS_FIRST_MS)
+    assert said.of("clients.not_looked_at") == [UNANSWERED]
+    worker.is_away = False
+    worker.step(2 * LANE_HEARS_FIRST_MS)
+    assert said.of("clients.shorter") == [{"log_level": "warning", "known": 4, "end": 4}]
+    assert worker.voided == [(0, 4)]
+
+
+def test_topics_that_cannot_be_looked_at_are_told_and_looked_at_again(said: Said) -> None:
+    kafka = MemoryKafka("k")
+    topology = topology_from_mapping(CHAIN)
+    kafka.faults = AdminFaults(describe=AWAY, times=1)
+    admin, questions = kafka.admin(), Questions(SteppedErrands())
+    topics = OwnTopics(topology, "a", admin, questions, 0, control_topics, "control")
+    assert topics.changed(LOOK_MS) == ()
+    assert said.of("topics.not_looked_at") == [{**UNANSWERED, "of": "control"}]
+    topics.changed(2 * LOOK_MS)
+    assert topics.id_of("mesh.a.control") == kafka.topics["mesh.a.control"].info.topic_id
+
+
 # -- a standby that gets lanes --------------------------------------------------------------------
 
 
@@ -120,6 +157,46 @@ def test_a_standby_that_gets_a_lane_takes_its_question_back() -> None:
     assert questions.are_open
     standby.step(None, 10_010)
     assert not questions.are_open
+
+
+def test_a_standby_that_cannot_read_what_others_reported_goes_on(said: Said) -> None:
+    """What workers that are gone have left there is cleared by the next standby."""
+    kafka = MemoryKafka("k")
+
+    def unanswered(_: TopicPartition) -> Any:
+        raise AWAY
+
+    recall: Any = SimpleNamespace(records=unanswered)
+    questions = Questions(SteppedErrands())
+    standby = StandingBy("w", "mesh.a.learned", kafka.writer("w"), recall, questions)
+    standby.step({CLIENTS: (0, 4)}, 10_000)
+    standby.step({CLIENTS: (0, 4)}, 20_000)
+    assert said.of("standbys.not_read") == [UNANSWERED]
+
+
+# -- limits that brokers say nothing about ---------------------------------------------------------
+
+
+def test_what_brokers_do_not_say_of_limits_and_queues_is_told_and_asked_again(said: Said) -> None:
+    """Nothing counts as full meanwhile, and no worker ends."""
+    limits = [
+        {"link": ["a", "b"], "outboxBytes": 2_000, "whenFull": "stop"},
+        {"endpoint": "s", "bytes": 2_000, "whenFull": "stop"},
+    ]
+    mesh = SmallMesh({**CHAIN, "limits": limits, "queues": {"q": {"policy": "any"}}})
+    mesh.subscribe("c", "q", ">", b'{"kind": "queue"}')
+    mesh.run(1_000)
+    workers = dict(mesh.world.workers)
+    mesh.kafka.faults = AdminFaults(ends=AWAY, readers=AWAY, passed=AWAY, group_members=AWAY)
+    mesh.run(6_000)
+    assert UNANSWERED in said.of("backlog.unknown")
+    assert UNANSWERED in said.of("endpoints.unknown")
+    assert UNANSWERED in said.of("queues.unknown")
+    mesh.kafka.faults = None
+    mesh.publish(b"1", [subject("x")])
+    mesh.run()
+    assert [one.value() for one in mesh.delivered()] == [b"1"]
+    assert mesh.world.workers == workers
 
 
 # -- limits that a change takes away --------------------------------------------------------------

@@ -26,6 +26,15 @@ def test_everything_of_the_client_travels_untouched(mesh: SmallMesh) -> None:
     assert (second.key(), second.value()) == (None, None)
 
 
+def test_what_a_client_writes_twice_are_two_messages(mesh: SmallMesh) -> None:
+    """Only the client knows that one repeats the other: no content and no key tells. Spec: K9."""
+    for _ in range(2):
+        mesh.publish(b"again", [subject("x")], key=b"key", timestamp=12345)
+    mesh.run()
+    told = [decode_delivery(record.headers()[-1][1]) for record in mesh.delivered()]
+    assert [one.offset for one in told] == [0, 1]
+
+
 def test_who_has_no_clock_publishes_as_of_1970(mesh: SmallMesh) -> None:
     """A create time of 0 is none to the client library, which would say now. Spec: G3."""
     for number in range(3):
@@ -66,7 +75,7 @@ def test_a_record_without_a_valid_subject_is_a_dead_letter(
 
 
 def test_an_oversized_message_is_refused_at_ingress_with_its_full_size(mesh: SmallMesh) -> None:
-    """Spec: K6."""
+    """Spec: K6, R13."""
     mesh.publish(b"x" * 10_001, [subject("x")])
     mesh.publish(b"x" * 9_000, [subject("x")])
     mesh.run()
@@ -76,8 +85,20 @@ def test_an_oversized_message_is_refused_at_ingress_with_its_full_size(mesh: Sma
     assert [len(record.value()) for record in mesh.delivered()] == [9_000]
 
 
+def test_headers_count_towards_the_size_however_many_there_are(mesh: SmallMesh) -> None:
+    """They have no limit of their own: a thousand travel where there is room. Spec: R13."""
+    for count in (1_000, 2_000):
+        mesh.publish(b"v", [*((f"h{at:04}", b"1") for at in range(count)), subject("x")])
+    mesh.run()
+    [record] = mesh.delivered()
+    own = [name for name, _ in record.headers() if name not in (SUBJECT_HEADER, MESH_HEADER)]
+    assert own == [f"h{at:04}" for at in range(1_000)]
+    [letter] = mesh.dead_letters()
+    assert decode_dead_letter(letter.headers()[-1][1]).reason == "TOO_LARGE"
+
+
 def test_forged_mesh_headers_are_removed_and_counted(mesh: SmallMesh) -> None:
-    """Spec: K7, K-11 of scenarios.md."""
+    """Spec: K7, K-11 of scenarios.md, R11."""
     mesh.publish(b"v", [("mesh", b"forged"), ("mesh-origin", b"x"), ("own", b"1"), subject("x")])
     mesh.run()
     [record] = mesh.delivered()

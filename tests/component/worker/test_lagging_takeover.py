@@ -10,6 +10,7 @@ from mesh.node.faults import AWAITED
 from mesh.transport.port import BEGINNING, TopicPartition
 from mesh.wire.keys import subscription_key
 from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 APART = {
     "kafka": {"k": {}, "far": {}},
@@ -51,10 +52,13 @@ def delivered_at_b(mesh: SmallMesh) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("silent_ms", [3_000, 60_000])
-def test_who_takes_a_lane_goes_by_what_was_acknowledged(mesh: SmallMesh, silent_ms: int) -> None:
+def test_who_takes_a_lane_goes_by_what_was_acknowledged(
+    said: Said, mesh: SmallMesh, silent_ms: int
+) -> None:
     """However long the neighbour is not heard: no time passes for an answer. Spec: K16, K21."""
     mesh.world.kill("a", 0)
     mesh.run(silent_ms)
+    assert said.of("neighbour.recalled") == [{"log_level": "warning", "neighbour": "b"}]
     mesh.publish(b"y", [subject("y/1")])
     mesh.run()
     mesh.world.workers["a#1"].isolate([])
@@ -295,3 +299,20 @@ def test_what_stood_there_in_an_earlier_wait_says_nothing_of_a_later_one(
         assert not has_read_all(clock.ms)
         assert not has_read_all(clock.ms)
     assert has_read_all(clock.ms)
+
+
+def test_how_far_a_former_topic_was_read_says_nothing_of_the_one_in_its_place() -> None:
+    """A lane would go by what nobody has read yet as if it were all there is. Spec: K4, K16."""
+    mesh = SmallMesh(APART)
+    mesh.run(6_000)
+    feeds, clock = mesh.world.workers["a"]._listener._feeds, mesh.world.clock
+    topic = mesh.names.control("b")
+    mesh.world.kill("b")
+    feed, far = feeds[topic], mesh.world.kafka["far"]
+    assert feeds.readers["far"].position(feed.place) > 0
+    far.recreate(topic)
+    since_ms = clock.ms
+    assert not any(feeds.has_read_all(topic, since_ms, clock.ms) for _ in range(3))
+    mesh.run(5_000)
+    assert feed.topic_id == far.topics[topic].info.topic_id
+    assert any(feeds.has_read_all(topic, since_ms, clock.ms) for _ in range(3))

@@ -7,12 +7,13 @@ import pytest
 from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.world import World
 from mesh.lane import following
+from mesh.model.facts import SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.record_headers import MESH_HEADER
 from mesh.transport.port import TopicPartition
 from mesh.wire.deliveries import decode_delivery
 from mesh.wire.keys import subscription_key
-from mesh.wire.state import decode_ledger
+from mesh.wire.state import decode_fact, decode_ledger
 from mesh.worker.lanes.pace import BATCH_RECORDS
 from tests.component.worker.conftest import SmallMesh, subject
 from tests.said import Said
@@ -28,7 +29,7 @@ TWO = {
 
 
 def test_a_node_writes_only_to_its_own_kafka_cluster_and_keeps_partitions() -> None:
-    """Partition i of a source goes to partition i mod P of the target. Spec: K1, K3."""
+    """Partition i of a source goes to partition i mod P of the target. Spec: K1, K3, R1."""
     world = World(topology_from_mapping(TWO), seed=1)
     for node in "ab":
         world.start(node)
@@ -108,6 +109,23 @@ def test_after_a_failed_transaction_the_lane_goes_on_from_what_is_committed(
         mesh.kafka.writer("thief", mesh.names.lane_transactions("a", 0)).close()
         mesh.run(2_000)
     assert [int(record.value()) for record in mesh.delivered()] == list(range(5))
+
+
+def test_what_nobody_wants_is_passed_for_good(mesh: SmallMesh) -> None:
+    """Positions are committed where nothing else is, and tell which topic they are of. Spec: R5."""
+    mesh.subscribe("c", "s", ">", None)
+    mesh.run()
+    ingress = TopicPartition(mesh.names.ingress("a", MessageClass.GUARANTEED), 0)
+    for number in range(1, 4):
+        mesh.publish(b"v", [subject("x")])
+        mesh.run()
+        told = [decode_fact(one.value()) for one in mesh.read(mesh.names.progress("a"))]
+        last = [one for one in told if isinstance(one, SourceAt) and one.at == ingress][-1]
+        assert (last.next, last.topic_id) == (
+            number,
+            mesh.kafka.topics[ingress.topic].info.topic_id,
+        )
+    assert mesh.read(mesh.names.outbox("a", "b", MessageClass.GUARANTEED)) == []
 
 
 def test_cuts_are_told_again_before_the_ledger_forgets_them(

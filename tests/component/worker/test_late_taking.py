@@ -220,7 +220,7 @@ def test_a_worker_that_stops_while_it_takes_leaves_the_lane_to_others(mates: Mat
 
 
 def test_who_joins_others_knows_the_interest_before(mates: Mates) -> None:
-    """Else a lane that serves would pause until its new owner is ready. Spec: K15."""
+    """Else a lane that serves would pause until its new owner is ready. Spec: K15, DMR-7."""
     second = mates.start("second")
     seen: list[bool] = []
 

@@ -6,6 +6,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.frames import MessageClass
+from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.component.worker.conftest import CHAIN
 
@@ -66,4 +67,60 @@ def test_both_end_whichever_is_deleted_first(order: tuple[str, str]) -> None:
         mesh.world.kafka["k"].delete_topic(topic)
         mesh.pause(65)
     assert _kept(mesh) == set()
+    mesh.close()
+
+
+ABROAD = {
+    "kafka": {"near": None, "far": None},
+    "nodes": {"a": {"kafka": "far"}, "b": {"kafka": "near"}, "c": {"kafka": "far"}},
+}
+
+
+def _left_abroad() -> Mesh:
+    """Return a mesh whose node b has no link to a any more, and reads a's Kafka cluster still."""
+    zones = {"Z": {"kind": "multi-hop", "links": [["a", "b"], ["b", "c"]]}}
+    mesh = Mesh(topology_from_mapping({**ABROAD, "zones": zones}), runs=False)
+    put_in_force(1, mesh.topology, mesh.world.kafka)
+    for node in mesh.topology.nodes:
+        mesh.world.start(node)
+    mesh.subscribe("b", "s", ">")
+    for _ in range(5):
+        mesh.publish("a", "x", b"1")
+    mesh.pause(6)
+    zones = {"Z": {"kind": "multi-hop", "links": [["a", "c"], ["b", "c"]]}}
+    mesh.change(topology_from_mapping({**ABROAD, "zones": zones}))
+    return mesh
+
+
+def _kept_abroad(mesh: Mesh) -> dict[TopicPartition, str]:
+    """Return what b keeps of a's outboxes, with the identity of their Kafka cluster."""
+    return mesh.world.workers["b"].lanes.owned[0].progress.left_in
+
+
+def test_another_kafka_cluster_that_has_come_to_the_name_says_nothing() -> None:
+    """If the link came back to the former one, all that is in the outboxes would come twice."""
+    mesh = _left_abroad()
+    for topic in OUTBOXES:
+        mesh.world.kafka["far"].delete_topic(topic)
+    mesh.world.kafka["far"].name = "another"
+    mesh.pause(130)
+    assert set(_kept_abroad(mesh).values()) == {"memory-far"}
+    mesh.world.kafka["far"].name = "far"
+    mesh.pause(65)
+    assert _kept_abroad(mesh) == {}
+    mesh.close()
+
+
+def test_where_outboxes_are_is_learned_from_their_topic_ids() -> None:
+    """Whoever takes a lane after its links were removed does not know in which they were read."""
+    mesh = _left_abroad()
+    kept = _kept_abroad(mesh)
+    kept.update(dict.fromkeys(kept, ""))
+    mesh.pause(65)
+    assert set(_kept_abroad(mesh).values()) == {"memory-far"}
+    kept.update(dict.fromkeys(kept, ""))
+    for topic in OUTBOXES:
+        mesh.world.kafka["far"].delete_topic(topic)
+    mesh.pause(65)
+    assert set(_kept_abroad(mesh).values()) == {""}, "nobody knows whether it is that one"
     mesh.close()

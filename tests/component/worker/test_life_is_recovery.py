@@ -1,4 +1,4 @@
-"""A lane that was recovered decides what one that lived decides, byte for byte. Spec: K12, K16.
+"""A lane that was recovered decides what one that lived decides, byte for byte. Spec: K12, K16, R5.
 
 Frames vanish, come again and are garbage; targets are left out and written again, sources stop and
 go on. After each commit another lane may be made from what was written alone; both are given the

@@ -1,4 +1,4 @@
-"""A control topic loses its end, as in an election of a broker that lags. Spec: K4, K23, K24."""
+"""A control topic loses its end, as in an election of a broker that lags. Spec: K4, K23, K24, R9."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mesh.wire.control import decode_acknowledgement
 from mesh.wire.keys import subscribed_key
 from mesh.worker.control.leadership import Leadership
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.said import Said
 
 
 def is_known_everywhere(mesh: SmallMesh, node: str, version: int) -> bool:
@@ -41,7 +42,7 @@ def test_nothing_that_was_acknowledged_is_taken_back(kind: str, lost: int, later
 
 
 def test_who_a_node_is_can_be_lost_before_anybody_has_read_it(
-    monkeypatch: pytest.MonkeyPatch,
+    said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its leader writes it again: other workers of the node learn from it alone who they are."""
     follow = Leadership.follow
@@ -56,6 +57,8 @@ def test_who_a_node_is_can_be_lost_before_anybody_has_read_it(
     monkeypatch.setattr(Leadership, "follow", following)
     mesh = SmallMesh()
     assert ends == [0]
+    lost = {"log_level": "warning", "topics": ["mesh.c.control"]}
+    assert lost in said.of("control.cut_off")
     mesh.world.start("c", 1)
     mesh.run()
     assert mesh.world.workers["c#1"].is_ready

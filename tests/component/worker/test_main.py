@@ -12,15 +12,21 @@ from pathlib import Path
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
-from mesh.errors import TransportDeniedError, TransportError
+from mesh.errors import InvariantError, TransportDeniedError, TransportError
+from mesh.model.effects import Effect
+from mesh.model.frames import MessageClass
+from mesh.model.inputs import Input, Ticked
+from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
+from mesh.node.machine import NodeMachine
 from mesh.transport.memory import MemoryKafka
-from mesh.transport.port import Reader
+from mesh.transport.port import Headers, Reader
+from mesh.wire.keys import subscription_key
 from mesh.worker.main import LONG_MS, RETRY_S, Machinery, WorkerProcess
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
 from mesh.worker.worker import Worker
-from tests.component.worker.conftest import CHAIN
+from tests.component.worker.conftest import CHAIN, subject
 from tests.said import Said
 
 TURNS_MAX = 5_000
@@ -141,6 +147,15 @@ class Bench:
         self.clock.ms += self.turn_ms
 
 
+def write(
+    bench: Bench, topic: str, value: bytes, *, key: bytes | None = None, headers: Headers = ()
+) -> None:
+    """Write a record as a client does."""
+    writer = bench.kafka.writer("client")
+    writer.produce(topic, value, key, 0, headers=headers)
+    assert writer.flush() == 0
+
+
 @pytest.fixture
 def signals() -> Iterator[None]:
     """Leave no handler of a process behind."""
@@ -155,7 +170,7 @@ def bench(signals: None, tmp_path: Path) -> Bench:
     return Bench(tmp_path / "ready", topology_from_mapping(CHAIN))
 
 
-def test_a_start_without_brokers_is_tried_until_they_answer(bench: Bench) -> None:
+def test_a_start_without_brokers_is_tried_until_they_answer(said: Said, bench: Bench) -> None:
     """Each try is a second after the last, and leaves nothing open. Spec: DESIGN 6."""
     bench.kafka.available = False
 
@@ -166,6 +181,9 @@ def test_a_start_without_brokers_is_tried_until_they_answer(bench: Bench) -> Non
     bench.turns = {40: "stop"}
     bench.process.run()
     assert bench.clock.waits == [RETRY_S] * 3
+    told = said.of("kafka.unreachable")
+    assert [one["log_level"] for one in told] == ["warning"] * 3
+    assert all("Kafka cluster k" in one["fault"] for one in told)
     assert len(bench.workers) == 1
     assert bench.open_intakes == []
 
@@ -198,7 +216,7 @@ def test_a_signal_ends_the_trying(bench: Bench) -> None:
     assert bench.open_intakes == []
 
 
-def test_troubles_end_a_worker_and_another_starts(bench: Bench) -> None:
+def test_troubles_end_a_worker_and_another_starts(said: Said, bench: Bench) -> None:
     """The process goes on, and is ready again. Spec: DESIGN 6."""
     ready = bench.process.ready_file
     assert ready is not None
@@ -209,9 +227,47 @@ def test_troubles_end_a_worker_and_another_starts(bench: Bench) -> None:
     bench.process.run()
     assert bench.clock.waits == [RETRY_S]
     assert len(bench.workers) == 2
+    troubles = {"log_level": "warning", "fault": "Kafka is in trouble"}
+    assert said.of("worker.restarts") == [troubles]
     assert seen[-1], "the second worker became ready"
     assert not ready.exists()
     assert bench.open_intakes == []
+
+
+def test_a_contradiction_beside_the_lanes_ends_the_process_and_a_successor_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing more is done by that state, and the next process builds it again. Spec: R17."""
+    names, decide, contradictions = TopicNames(), NodeMachine.step, []
+
+    def step(machine: NodeMachine, input_: Input) -> list[Effect]:
+        if contradictions and isinstance(input_, Ticked):
+            raise contradictions.pop()
+        return decide(machine, input_)
+
+    def before_turn(turn: int) -> None:
+        if turn == 100:
+            write(bench, names.clients("a"), b"{}", key=subscription_key("e", ">"))
+        if turn == 200:
+            ingress = names.ingress("a", MessageClass.GUARANTEED)
+            write(bench, ingress, b"v", headers=[subject("x")])
+            contradictions.append(InvariantError("two rounds at once"))
+
+    monkeypatch.setattr(NodeMachine, "step", step)
+    ready = bench.process.ready_file
+    assert ready is not None
+    seen: list[bool] = []
+    bench.before_turn, bench.turns = before_turn, {1_000: "stop"}
+    bench.before_close = lambda: seen.append(ready.exists())
+    with pytest.raises(InvariantError, match="two rounds at once"):
+        bench.process.run()
+    assert len(bench.workers) == 1
+    assert not ready.exists()
+    bench.process.run()
+    assert (len(bench.workers), seen) == (2, [True])
+    logs = bench.kafka.topics[names.endpoint("a", "e")].logs
+    delivered = [one.value() for log in logs for one in log.entries if one is not None]
+    assert delivered == [b"v"]
 
 
 def test_a_ready_file_that_cannot_be_written_ends_nobody(

@@ -123,7 +123,7 @@ def surprising(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whatever_one_record_raises_costs_this_record_alone(
     said: Said, mesh: SmallMesh, message_class: MessageClass
 ) -> None:
-    """It is taken alone, and after three failures a dead letter in the same transaction."""
+    """It is taken alone, and after three failures a dead letter in the same transaction. Spec: R17."""
     topic = mesh.names.ingress("a", message_class)
     for index in range(9):
         address = "cursed" if index in (3, 4, 7) else "x"

@@ -49,11 +49,14 @@ def test_under_a_key_of_nobody_it_says_nothing(key: bytes | None, value: bytes) 
 
 
 @pytest.mark.parametrize("value", GARBAGE)
-def test_behind_what_the_lane_wrote_the_lane_s_word_holds(value: bytes) -> None:
+def test_behind_what_the_lane_wrote_the_lane_s_word_holds(said: Said, value: bytes) -> None:
     """For nobody else moves its positions."""
     kept = read_progress(log(position(5), (SOURCE, value)))
     assert [one.next for one in kept.facts.values() if isinstance(one, SourceAt)] == [5]
-    assert len(kept.strays) == 1
+    [(_, fault)] = kept.strays
+    place = {"topic": PROGRESS, "partition": 0, "offset": 1, "key": SOURCE.decode()}
+    told = {"log_level": "warning", **place, "fault": str(fault)}
+    assert said.of("progress.stray") == [told]
 
 
 @pytest.mark.parametrize("value", [*GARBAGE, NEWER])

@@ -12,7 +12,7 @@ from mesh.model.topology import Topology
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, TopicPartition
 from mesh.worker.control.topology_changes import TopologyChanges
-from mesh.worker.control.topology_start import Start
+from mesh.worker.control.topology_start import TopologyStart
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
 from tests.component.admin_faults import AdminFaults
@@ -40,7 +40,7 @@ class Follower:
         readers = {"home": self.home.reader("mesh-a")}
         self.changing = TopologyChanges(
             "a",
-            Start(topology("ab")),
+            TopologyStart(topology("ab")),
             {"home": self.home},
             {"home": self.home.admin()},
             dict(readers),

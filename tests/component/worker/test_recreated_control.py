@@ -29,6 +29,7 @@ from mesh.worker.control.leadership import Leadership
 from mesh.worker.topics.own_topics import LOOK_MS
 from mesh.worker.worker import Worker
 from tests.component.worker.conftest import SmallMesh, subject
+from tests.said import Said
 
 OWN = Scope("Z", "b", Ownership.OWN)
 
@@ -116,7 +117,7 @@ def test_control_topics_of_two_neighbours_recreated_at_once_are_written_again(
 
 
 def test_who_starts_with_another_control_topic_of_a_neighbour_waits_for_nothing_that_is_gone(
-    mesh: SmallMesh,
+    said: Said, mesh: SmallMesh
 ) -> None:
     """Also where nothing is left of its log: a Kafka cluster that was set up anew."""
     for index in range(20):
@@ -131,6 +132,10 @@ def test_who_starts_with_another_control_topic_of_a_neighbour_waits_for_nothing_
         mesh.world.start(node)
     mesh.run(30_000)
     assert who(mesh, "c")[1] == 1
+    of_c = {"log_level": "warning", "neighbour": "c"}
+    text = "lanes read nothing until it proves as much"
+    assert {**of_c, "text": text} in said.of("neighbour.awaited")
+    assert of_c in said.of("neighbour.shorter")
     publish_each(mesh, "y/1", "x")
     assert come(mesh, "f") == [b"y/1"]
     assert states(mesh, "b") == {"a": "up", "c": "up"}
@@ -192,7 +197,7 @@ def test_a_topic_that_its_reader_has_found_anew_is_not_taken_for_anew_by_the_nex
 
 
 @pytest.mark.parametrize("when", STARTS)
-def test_a_clients_topic_recreated_is_read(mesh: SmallMesh, when: str) -> None:
+def test_a_clients_topic_recreated_is_read(said: Said, mesh: SmallMesh, when: str) -> None:
     """Its offsets begin at 0 again; acknowledgements name the topic that they are about."""
     for index in range(20):
         mesh.subscribe("c", "s", f"z/{index}")
@@ -208,6 +213,28 @@ def test_a_clients_topic_recreated_is_read(mesh: SmallMesh, when: str) -> None:
     told = subscribed(mesh, "c")
     assert (told.applied, told.complete) == (0, 0)
     assert told.topic_id != old.topic_id
+    if when == "while nobody is there":
+        shorter = {"log_level": "warning", "known": old.applied, "end": 0}
+        assert shorter in said.of("clients.shorter")
+
+
+def test_who_starts_after_all_records_of_clients_were_deleted_waits_for_none(
+    said: Said, mesh: SmallMesh
+) -> None:
+    """By retention, say. The log ends where it did: only who has read it all knows. Spec: K16."""
+    mesh.subscribe("c", "s", "z/>")
+    mesh.run()
+    mesh.world.kill("c")
+    (log,) = mesh.kafka.topics[mesh.names.clients("c")].logs
+    log.delete_before(log.end)
+    mesh.world.start("c")
+    mesh.run(15_000)
+    mesh.subscribe("c", "f", "y/>")
+    mesh.run(5_000)
+    publish_each(mesh, "y/1", "z/1")
+    assert come(mesh, "f") == [b"y/1"]
+    assert come(mesh, "s") == []
+    assert said.of("clients.deleted") == [{"log_level": "warning", "known": log.end - 2}]
 
 
 def test_nothing_is_acknowledged_of_a_clients_topic_before_that_one_is_read(
@@ -306,7 +333,7 @@ def test_repairs_that_were_asked_for_in_a_former_stream_are_forgotten(mesh: Smal
     assert worker(mesh, "b").background.repairs._done == {}
 
 
-def test_a_topic_that_lost_its_end_is_read_again(mesh: SmallMesh) -> None:
+def test_a_topic_that_lost_its_end_is_read_again(said: Said, mesh: SmallMesh) -> None:
     """As after an election of a leader that lags: same topic, fewer records."""
     mesh.subscribe("c", "f", "y/>")
     mesh.run()
@@ -318,6 +345,7 @@ def test_a_topic_that_lost_its_end_is_read_again(mesh: SmallMesh) -> None:
     publish_each(mesh, "y/1", "w/1")
     assert come(mesh, "f") == [b"y/1"]
     assert come(mesh, "g") == [b"w/1"]
+    assert {"log_level": "warning", "topic": control.topic} in said.of("control.read_again")
     assert states(mesh, "b") == {"a": "up", "c": "up"}
 
 

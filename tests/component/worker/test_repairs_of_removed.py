@@ -1,12 +1,14 @@
-"""What a neighbour misses of a source that is read no more is announced to it. Spec: K11, K28."""
+"""What a neighbour misses is sent again, of a source that is read no more announced. K11, K28."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mesh.transport.memory_faults import Call, MemoryFaults, Outcome
 from tests.component.worker.conftest import CHAIN, SmallMesh
 from tests.component.worker.stops import announcements, payloads, publish
 from tests.component.worker.test_stops_in_a_change import change_to
+from tests.said import Said
 
 OUTBOX = "mesh.b.to.c.g"
 REPAIR = b"repair "
@@ -22,6 +24,30 @@ def lose_one_unread(mesh: SmallMesh) -> None:
     entries = mesh.kafka.topics[OUTBOX].logs[0].entries
     entries[max(at for at, one in enumerate(entries) if one is not None)] = None
     publish(mesh, b"3")
+
+
+class FailsOnce(MemoryFaults):
+    """The first commit of a repair does not come about."""
+
+    has_failed = False
+
+    def called(self, call: Call, client: str, what: str) -> Outcome | None:
+        if call is not Call.COMMIT or client != "held-0" or self.has_failed:
+            return None
+        self.has_failed = True
+        return Outcome.FAILED
+
+
+def test_a_repair_that_fails_is_told_and_made_again(said: Said, mesh: SmallMesh) -> None:
+    lose_one_unread(mesh)
+    mesh.kafka.faults = FailsOnce()
+    mesh.world.cut("c", [])
+    mesh.run(40_000)
+    [told] = said.of("repair.failed")
+    place = {"neighbour": "c", "outbox": OUTBOX}
+    assert told == {"log_level": "warning", **place, "fault": told["fault"]}
+    assert "a connection was lost" in told["fault"]
+    assert payloads(mesh) == [b"1", b"2", b"3"]
 
 
 def test_what_came_over_a_link_that_was_removed_is_told_as_lost(mesh: SmallMesh) -> None:
@@ -46,7 +72,9 @@ def asked(mesh: SmallMesh) -> Mapping[bytes, bytes | None]:
     }
 
 
-def test_a_request_that_outlived_its_link_ends_when_it_is_answered(mesh: SmallMesh) -> None:
+def test_a_request_that_outlived_its_link_ends_when_it_is_answered(
+    said: Said, mesh: SmallMesh
+) -> None:
     """Else the neighbour would send all of that again at each of its starts. Spec: K11."""
     lose_one_unread(mesh)
     mesh.world.cut("b", ["c"])
@@ -59,3 +87,9 @@ def test_a_request_that_outlived_its_link_ends_when_it_is_answered(mesh: SmallMe
     mesh.run(20_000)
     assert asked(mesh)
     assert set(asked(mesh).values()) == {None}
+    begun = {"neighbour": "c", "after": 0, "outbox": OUTBOX, "partition": 0}
+    assert said.of("repair.begun") == [{"log_level": "warning", **begun}]
+    done = {"log_level": "warning", "neighbour": "c", "outbox": OUTBOX}
+    assert said.of("repair.done") == [done]
+    changed = said.of("topology.changed")
+    assert {"log_level": "warning", "gone": ("b",), "added": ("a",)} in changed

@@ -19,10 +19,11 @@ from mesh.wire.control import encode_change
 from mesh.wire.keys import change_key, subscription_key
 from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.intake import PolledIntake
-from mesh.worker.process.transactions import Transactions
+from mesh.worker.process.transactions import LaneTransactions
 from mesh.worker.worker import Worker
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.gates import break_writer
+from tests.said import Said
 
 OWN = "mesh.a.ep.own"
 
@@ -178,7 +179,7 @@ def test_a_worker_that_takes_its_own_lane_again_knows_how_far_direct_went(
 
 
 def test_a_zombie_hands_nothing_on_when_its_successor_has_looked(mesh: SmallMesh) -> None:
-    """It has not heard that its lane is gone, and only its commit will tell. Spec: K18, K-7."""
+    """It has not heard that its lane is gone, and only its commit will tell. Spec: K18, K-7, R2."""
     mesh.subscribe("a", "own", ">", b'{"class":"direct"}')
     publish(mesh, "d", 0)
     mesh.run(500)
@@ -210,16 +211,16 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
     mesh = SmallMesh({**CHAIN, "nodes": {"a": {"lanes": 2}, "b": {}, "c": {}}})
     worker = mesh.world.workers["a"]
     zero, epoch = worker.lanes.owned[0], worker.lanes.owned[1].progress.epoch
-    write, failed = Transactions.write, []
+    write, failed = LaneTransactions.write, []
 
-    def fails_once(one: Transactions, rows: Rows) -> None:
+    def fails_once(one: LaneTransactions, rows: Rows) -> None:
         if one is worker.lanes.transactions.get(1) and not failed:
             failed.append(worker.lanes.owned[1].progress.epoch)
             raise TransportUnknownError("a request may have been sent twice")
         write(one, rows)
 
     worker.lanes._give_up(worker.lanes.owned[1], TransportError("a connection was lost"))
-    monkeypatch.setattr(Transactions, "write", fails_once)
+    monkeypatch.setattr(LaneTransactions, "write", fails_once)
     mesh.run(6_000)
     assert failed == [epoch + 1]
     assert mesh.world.workers["a"] is worker
@@ -228,7 +229,9 @@ def test_a_lane_that_cannot_begin_takes_no_other_with_it(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("topic", ["mesh.a.ledger", "mesh.a.progress"])
-def test_a_lane_that_can_write_nothing_rests_between_takings(mesh: SmallMesh, topic: str) -> None:
+def test_a_lane_that_can_write_nothing_rests_between_takings(
+    said: Said, mesh: SmallMesh, topic: str
+) -> None:
     """Each is a new epoch and a reading of all that it keeps; none of them helps. Spec: K16."""
     mesh.kafka.denied[topic] = "no right"
     publish(mesh, "g", 1)
@@ -237,6 +240,11 @@ def test_a_lane_that_can_write_nothing_rests_between_takings(mesh: SmallMesh, to
     before, begun = lanes.taken, mesh.kafka._transactions_begun
     mesh.run(60_000)
     assert lanes.taken - before <= 61
+    not_taken = said.of("lane.not_taken")
+    assert bool(not_taken) is (topic == "mesh.a.progress")  # an epoch is written at each taking
+    told = said.of("lane.failed") + not_taken
+    assert {(one["log_level"], one["lane"]) for one in told} == {("warning", 0)}
+    assert all("no right" in one["fault"] for one in told)
     others = 60 * 3  # a heartbeat a second of each node
     assert mesh.kafka._transactions_begun - begun <= others + 2 * 61
     del mesh.kafka.denied[topic]

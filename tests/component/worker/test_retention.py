@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 
 from mesh.core.read_positions import ReadPositions
+from mesh.errors import TransportUnavailableError
 from mesh.model.control import LinkState, OutboxPosition
 from mesh.model.frames import MessageClass
+from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import Passed, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
 from mesh.wire.control import encode_link_state
 from mesh.wire.keys import link_key
 from mesh.wire.state import decode_fact
+from mesh.worker.topics.readership import Readership
 from mesh.worker.topics.retention import CHECK_MS, Retention
+from tests.component.admin_faults import AdminFaults
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.component.worker.stops import INGRESS, OUTBOX, accept, payloads, publish, stops
+from tests.said import Said
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
 
@@ -153,6 +158,22 @@ def test_a_worker_deletes_nothing_by_what_it_knew_of_a_lane_that_it_gave_away() 
     assert start_of(mesh, TopicPartition(INGRESS, 1 - moved)) == 3
 
 
+def test_an_endpoint_keeps_what_its_slowest_group_has_not_read_and_all_without_a_group(
+    mesh: SmallMesh,
+) -> None:
+    """Who reads it later, and for the first time, finds what was never read. Spec: K5."""
+    for value in (b"1", b"2", b"3"):
+        mesh.publish(value, [subject("x")])
+        mesh.run(500)
+    endpoint = TopicPartition(mesh.names.endpoint("c", "s"), 0)
+    trim(mesh)
+    assert start_of(mesh, endpoint) == 0
+    mesh.kafka.commit_group("quick", {endpoint: 3})
+    mesh.kafka.commit_group("slow", {endpoint: 1})
+    trim(mesh)
+    assert start_of(mesh, endpoint) == 1
+
+
 def test_what_nobody_subscribes_any_more_is_trimmed_as_far_as_it_is_read(mesh: SmallMesh) -> None:
     """Spec: K5."""
     for value in (b"1", b"2", b"3"):
@@ -197,6 +218,25 @@ def test_a_group_that_is_hidden_or_has_lost_its_offsets_keeps_what_it_may_want(
     del mesh.kafka.groups["slow"]  # it rested for longer than brokers keep offsets
     trim(mesh)
     assert start_of(mesh, endpoint) == 1
+
+
+def test_a_group_that_is_gone_and_one_that_cannot_be_asked_about_are_told(said: Said) -> None:
+    """What the one had not read stays; of the other nothing is deleted by a guess. Spec: K5."""
+    kafka, at = MemoryKafka("k"), TopicPartition("mesh.c.ep.s", 0)
+    kafka.admin().create([TopicSpec(name=at.topic, partitions=1)])
+    kafka.commit_group("slow", {at: 1})
+    readership, admin = Readership([]), kafka.admin()
+    assert readership.passed(admin, [at.topic]) == {at: 1}
+    del kafka.groups["slow"]
+    for _ in range(2):
+        assert readership.passed(admin, [at.topic]) == {at: 1}
+    text = "what it has not read is kept until this worker starts again"
+    gone = {"log_level": "warning", "group": "slow", "text": text}
+    assert said.of("endpoint.reader_gone") == [gone]
+    kafka.faults = AdminFaults(passed=TransportUnavailableError("no broker answers"))
+    assert readership.agreed(admin, {at: 1}) == {}
+    unasked = {"log_level": "warning", "fault": "no broker answers"}
+    assert said.of("endpoints.not_trimmed") == [unasked]
 
 
 def test_what_is_remembered_of_readers_is_as_much_as_there_are(mesh: SmallMesh) -> None:
@@ -247,3 +287,26 @@ def test_what_waits_in_an_ingress_that_was_recreated_is_not_deleted_by_what_was_
         mesh.publish(b"%d" % number, [subject("x")])
     trim(mesh, 6 * CHECK_MS)
     assert start_of(mesh, TopicPartition(INGRESS, 0)) == 0
+
+
+def test_what_waits_in_an_endpoint_that_was_recreated_is_not_deleted_by_what_a_group_had_read(
+    mesh: SmallMesh,
+) -> None:
+    """The group rests, and brokers know no position of it any more. Spec: K4, K5."""
+    endpoint = TopicPartition(mesh.names.endpoint("c", "s"), 0)
+    for number in range(4):
+        mesh.publish(b"%d" % number, [subject("x")])
+    mesh.run()
+    mesh.kafka.commit_group("billing", {endpoint: 3})
+    trim(mesh)
+    assert start_of(mesh, endpoint) == 3
+    mesh.kafka.recreate(endpoint.topic)
+    mesh.run(8_000)
+    for number in range(4, 10):
+        mesh.publish(b"%d" % number, [subject("x")])
+    trim(mesh, 6 * CHECK_MS)
+    assert start_of(mesh, endpoint) == 0
+    assert len(mesh.delivered()) == 6
+    mesh.kafka.commit_group("billing", {endpoint: 2})
+    trim(mesh, 6 * CHECK_MS)
+    assert start_of(mesh, endpoint) == 2

@@ -20,6 +20,7 @@ from mesh.worker.process.errands import SteppedErrands
 from mesh.worker.process.questions import Questions
 from mesh.worker.process.recall import Recall
 from tests.component.worker.conftest import CHAIN
+from tests.said import Said
 
 TOPOLOGY = topology_from_mapping(CHAIN)
 CONTROL = TopicPartition(TopicNames().control("a"), 0)
@@ -80,6 +81,21 @@ def test_a_leader_that_was_killed_while_it_wrote_holds_nobody_up() -> None:
     led_and_killed(kafka)
     leadership = standby(kafka, looks=0)
     assert list(leadership.follow(is_due=False, now_ms=0)) == []
+    assert leadership.uuid == "uuid-of-a"
+
+
+def test_who_cannot_ask_who_the_node_is_says_so_and_asks_again(said: Said) -> None:
+    """It is no leader, and nobody but the brokers can tell it. Spec: K16."""
+    kafka = MemoryKafka("k")
+    led_and_killed(kafka)
+    leadership = standby(kafka, looks=0)
+    kafka.available = False
+    list(leadership.follow(is_due=False, now_ms=0))
+    [told] = said.of("leader.not_told")
+    assert (told["log_level"], told["about"]) == ("warning", "who")
+    assert "Kafka cluster k" in told["fault"]
+    kafka.available = True
+    list(leadership.follow(is_due=False, now_ms=RETRY_MS))
     assert leadership.uuid == "uuid-of-a"
 
 

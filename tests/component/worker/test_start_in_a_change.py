@@ -16,6 +16,7 @@ from mesh.node.relinking import with_node
 from mesh.wire.control import encode_change, encode_config
 from mesh.wire.keys import change_key, config_key
 from mesh.worker.control.topology_start import read_start
+from tests.said import Said
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,17 @@ NEWER = [
 
 
 @pytest.mark.parametrize("stray", GARBAGE, ids=["config", "change"])
-def test_what_a_stranger_writes_beside_what_is_in_force_stops_nobody(stray: Told) -> None:
+def test_what_a_stranger_writes_beside_what_is_in_force_stops_nobody(
+    said: Said, stray: Told
+) -> None:
     """Spec: DESIGN 4."""
     start = read_start(BEFORE, "a", [in_force(2, AFTER), change(Stage.RUN), stray])
     assert (start.number, start.topology) == (2, with_node(AFTER, "a", BEFORE))
+    [unread] = said.of("config.unreadable")
+    assert (unread["log_level"], unread["offset"]) == ("warning", 7)
+    assert unread["fault"]
+    [differs] = said.of("topology.differs")
+    assert (differs["log_level"], differs["in_force"]) == ("warning", 2)
 
 
 def test_what_a_node_was_made_with_is_as_it_is_in_force() -> None:

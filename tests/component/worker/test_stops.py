@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mesh.errors import TransportUnavailableError
 from mesh.model.control import Stop
 from mesh.model.frames import FrameKind, MessageClass
 from mesh.model.record_headers import GAP_HEADER, MESH_HEADER
@@ -16,6 +17,7 @@ from mesh.wire.frames import decode_header
 from mesh.wire.keys import accept_key
 from mesh.worker.lanes.read_topics import RETRY_MS
 from mesh.worker.lanes.truncated_logs import AWAITED_MS
+from tests.component.admin_faults import AdminFaults
 from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.stops import (
     INGRESS,
@@ -65,6 +67,23 @@ def test_a_loss_that_was_accepted_is_announced_before_anything_else(mesh: SmallM
     assert headers.index(GAP_HEADER) == 1
     frames = [decode_header(frame.key()).kind for frame in mesh.read(OUTBOX)]
     assert frames.count(FrameKind.GAP) == 1
+
+
+def test_a_source_that_cannot_be_looked_at_goes_on_later(said: Said, mesh: SmallMesh) -> None:
+    """Its loss is accepted, and no broker says what its topic is now. Spec: R6."""
+    publish(mesh, b"1")
+    mesh.run()
+    delete_while_down(mesh, INGRESS, "a", 3)
+    [stop] = stops(mesh, "a").values()
+    mesh.kafka.faults = AdminFaults(describe=TransportUnavailableError("no broker answers"))
+    accept(mesh, "a", stop)
+    told = {"log_level": "warning", "range": stop.range, "fault": "no broker answers"}
+    assert told in said.of("source.not_resumed")
+    assert list(stops(mesh, "a").values()) == [stop]
+    mesh.kafka.faults = None
+    mesh.run(20_000)
+    assert stops(mesh, "a") == {}
+    assert payloads(mesh) == [b"1", b"4"]
 
 
 def test_an_announcement_that_vanishes_is_made_once_more(mesh: SmallMesh) -> None:
@@ -237,18 +256,35 @@ def test_a_direct_source_goes_on_by_itself(mesh: SmallMesh) -> None:
 
 
 @pytest.mark.parametrize("topic", ["mesh.c.ep.s", OUTBOX])
-def test_a_target_that_somebody_deleted_is_recreated(mesh: SmallMesh, topic: str) -> None:
+def test_a_target_that_somebody_deleted_is_recreated(
+    said: Said, mesh: SmallMesh, topic: str
+) -> None:
     """What was in it is lost with it; what comes afterwards is delivered. Spec: K20, R6."""
     publish(mesh, b"1")
     mesh.run()
     mesh.kafka.delete_topic(topic)
     publish(mesh, b"2")
     mesh.run(10_000)
+    assert said.of("topics.restored") == [{"log_level": "warning", "topics": [topic]}]
     for stop in stops(mesh, "b").values():
         accept(mesh, "b", stop)
     publish(mesh, b"3")
     mesh.run()
     assert payloads(mesh)[-2:] == [b"2", b"3"]
+
+
+def test_a_target_that_cannot_be_recreated_yet_is_asked_for_again(
+    said: Said, mesh: SmallMesh
+) -> None:
+    away = TransportUnavailableError("no broker answers")
+    publish(mesh, b"1")
+    mesh.run()
+    mesh.kafka.faults = AdminFaults(create=away, times=1)
+    mesh.kafka.delete_topic("mesh.c.ep.s")
+    publish(mesh, b"2")
+    mesh.run(10_000)
+    assert said.of("upkeep.failed") == [{"log_level": "warning", "fault": str(away)}]
+    assert payloads(mesh) == [b"2"]
 
 
 def test_a_topic_recreated_has_lost_no_end(mesh: SmallMesh) -> None:

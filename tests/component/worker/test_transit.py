@@ -43,7 +43,7 @@ def dropped(mesh: SmallMesh, node: str) -> list[str]:
 
 
 def test_a_frame_played_again_is_dropped_and_counted(mesh: SmallMesh) -> None:
-    """Spec: K11, K-3 of scenarios.md."""
+    """Spec: K11, K-3 of scenarios.md, R4."""
     header, value = sent_frame(mesh)
     mesh.write(OUTBOX, value, key=encode_header(header))
     mesh.run()
@@ -52,7 +52,7 @@ def test_a_frame_played_again_is_dropped_and_counted(mesh: SmallMesh) -> None:
 
 
 def test_a_gap_asks_for_a_repair_and_accepts_nothing_of_that_source(mesh: SmallMesh) -> None:
-    """The request is taken back when the repair has come. Spec: K11, K20."""
+    """The request is taken back when the repair has come. Spec: K11, K20, R4."""
     header, value = sent_frame(mesh)
     chain = replace(header.hop.chain, previous=50, first=51, last=51)
     broken = replace(header, hop=replace(header.hop, chain=chain))
@@ -85,7 +85,7 @@ def test_the_end_of_a_repair_takes_nothing_back(mesh: SmallMesh) -> None:
 
 
 def test_a_loop_is_an_error_with_a_name(mesh: SmallMesh) -> None:
-    """Spec: reliability.md R10."""
+    """Spec: R10."""
     header, value = sent_frame(mesh)
     chain = replace(header.hop.chain, previous=0, first=1, last=1)
     looped = replace(header, hop=replace(header.hop, path=("a", "b"), chain=chain))
@@ -140,7 +140,7 @@ def test_an_undecodable_frame_is_a_dead_letter_and_the_next_one_is_served(
 
 
 def test_a_split_copies_what_a_newer_minor_version_added(mesh: SmallMesh) -> None:
-    """Spec: K10: hops and splits copy ext."""
+    """Spec: K10, R19: hops and splits copy ext."""
     mesh.subscribe("c", "s", ">", None)
     mesh.subscribe("c", "only", "wanted")
     mesh.run()
@@ -164,8 +164,27 @@ def test_a_split_copies_what_a_newer_minor_version_added(mesh: SmallMesh) -> Non
     ]
 
 
+def test_what_is_split_off_a_frame_is_what_its_client_wrote(mesh: SmallMesh) -> None:
+    """With key, headers and create time, wherever it stood in the frame. Spec: K5, K7, K8."""
+    mesh.subscribe("c", "s", ">", None)
+    mesh.subscribe("c", "only", "wanted")
+    mesh.subscribe("b", "all", ">")
+    mesh.run()
+    for number, text in enumerate(("other", "wanted", "other", "wanted")):
+        own = ("own", b"%d" % number)
+        at_ms = 1_000_000 + 60_000 * number
+        mesh.publish(b"%d" % number, [own, subject(text)], key=b"k", timestamp=at_ms)
+    mesh.run()
+    assert [decode_header(one.key()).origin.count for one in mesh.read(OUTBOX)] == [4]
+    found = mesh.read(mesh.names.endpoint("c", "only"))
+    assert [(one.key(), one.value(), one.headers()[0], one.timestamp()[1]) for one in found] == [
+        (b"k", b"1", ("own", b"1"), 1_060_000),
+        (b"k", b"3", ("own", b"3"), 1_180_000),
+    ]
+
+
 def test_an_unknown_version_stops_the_link_and_loses_nothing(mesh: SmallMesh) -> None:
-    """Spec: K10."""
+    """Spec: K10, R19."""
     header, value = sent_frame(mesh)
     key = encode_header(header)[:2] + b"\x0e" + encode_header(header)[3:]
     mesh.write(OUTBOX, value, key=key)
@@ -176,7 +195,7 @@ def test_an_unknown_version_stops_the_link_and_loses_nothing(mesh: SmallMesh) ->
 
 
 def test_a_messages_ext_arrives_in_its_delivery(mesh: SmallMesh) -> None:
-    """A newer minor version's additions pass nodes that do not know them. Spec: K8, K10."""
+    """A newer minor version's additions pass nodes that do not know them. Spec: K8, K10, R19."""
     header, value = sent_frame(mesh)
     (message,) = decode_value(value, header)
     added = encode_value([replace(message, ext={"next.minor": b"1"})], header.origin)

@@ -73,7 +73,9 @@ class LeaderLost(MemoryFaults):
             self.kafka.faults = None
 
 
-def test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links(mesh: SmallMesh) -> None:
+def test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links(
+    said: Said, mesh: SmallMesh
+) -> None:
     """Its id is held until the partition has a leader again: the spare one serves. Spec: K16.
 
     A worker that has slept since it led under the spare id cannot write any more once another one
@@ -84,6 +86,9 @@ def test_a_node_is_led_on_while_a_transaction_waits_for_one_of_its_links(mesh: S
     held = mesh.names.control_transactions("b")
     assert mesh.kafka.is_prepared(held)
     assert by_spare(mesh)
+    [told, *_] = said.of("control.held")
+    assert (told["log_level"], told["text"]) == ("warning", "the node is led under its spare id")
+    assert held in told["fault"]
     mesh.write("mesh.b.control", None, key=identity_key())  # by a stranger: it says so once more
     mesh.run()
     assert by_spare(mesh)
@@ -140,7 +145,9 @@ def test_a_link_whose_control_topic_refuses_keeps_nothing_from_the_others(
     assert "no right" in told[0]["fault"]
 
 
-def test_what_was_left_out_is_told_once_its_topic_takes_records(mesh: SmallMesh) -> None:
+def test_what_was_left_out_is_told_once_its_topic_takes_records(
+    said: Said, mesh: SmallMesh
+) -> None:
     """What a wants meanwhile is acknowledged then: it knows that b has heard of it. Spec: K24."""
     mesh.kafka.denied[LINK] = "no right"
     mesh.run(5_000)
@@ -153,6 +160,7 @@ def test_what_was_left_out_is_told_once_its_topic_takes_records(mesh: SmallMesh)
     del mesh.kafka.denied[LINK]
     mesh.run(30_000)
     assert heard["b"].beat > before
+    assert said.of("control.taken_in") == [{"log_level": "warning", "topic": LINK}]
     mesh.write("mesh.c.in.g", b"1", headers=[subject("q")])
     mesh.run(5_000)
     assert [record.value() for record in mesh.read("mesh.a.ep.early")] == [b"1"]
@@ -160,13 +168,17 @@ def test_what_was_left_out_is_told_once_its_topic_takes_records(mesh: SmallMesh)
 
 @pytest.mark.parametrize("topic", ["mesh.a.control", "mesh.a.learned"])
 def test_a_leader_that_can_write_nothing_rests_between_its_tries(
-    mesh: SmallMesh, topic: str
+    said: Said, mesh: SmallMesh, topic: str
 ) -> None:
     usual = begun(mesh, 30_000)
     mesh.kafka.denied[topic] = "no right"
     mesh.run(5_000)
     mesh.subscribe("a", "early", "q")
     assert begun(mesh, 30_000) < usual + 2 * 30_000 // 500
+    if topic == "mesh.a.control":  # the other one is written seldom
+        fault = {"log_level": "warning", "fault": f"Kafka cluster k: topic {topic}: no right"}
+        assert said.of("control.lost") == [fault]
+        assert fault in said.of("node.not_led")
     del mesh.kafka.denied[topic]
     mesh.run(5_000)
     mesh.write("mesh.c.in.g", b"1", headers=[subject("q")])

@@ -1,6 +1,6 @@
 """What a node says once, and a stranger has written over, is said again: others go by it later.
 
-Compaction leaves nothing of what was written over. Spec: K4, K16, K23, R12.
+Compaction leaves nothing of what was written over. Spec: K4, K16, K23, R9, R12.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import pytest
 from mesh.node.neighbour import Neighbour
 from mesh.wire.keys import identity_key
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
+from tests.said import Said
 
 TWO_LANES = {**CHAIN, "nodes": {"a": {"lanes": 2, "partitions": 2}, "b": {}, "c": {}}}
 IDENTITY, LINKS, SUBSCRIBED = identity_key(), b"links ", b"subscribed"
@@ -72,15 +73,19 @@ def _of_c(mesh: SmallMesh) -> Neighbour:
     return machine.learner.neighbours["c"]
 
 
-def test_how_far_subscriptions_are_known_stands_where_clients_look(mesh: SmallMesh) -> None:
+def test_how_far_subscriptions_are_known_stands_where_clients_look(
+    said: Said, mesh: SmallMesh
+) -> None:
     """A client that starts later waits for that alone. Spec: K24."""
-    said = _newest(mesh, SUBSCRIBED)
+    before = _newest(mesh, SUBSCRIBED)
     for value in (None, b"garbage"):
         write_over(mesh, "c", SUBSCRIBED, value)
         mesh.run(1_000)
         assert _newest(mesh, SUBSCRIBED) == value  # it might be the leader's own, read late
         mesh.run(6_000)
-        assert _newest(mesh, SUBSCRIBED) == said
+        assert _newest(mesh, SUBSCRIBED) == before
+    told = {"log_level": "warning", "what": "subscribed", "text": "written again"}
+    assert said.of("control.foreign") == [told] * 2
 
 
 def _newest(mesh: SmallMesh, key: bytes) -> bytes | None:

@@ -15,7 +15,7 @@ from mesh.model.tree_apps import Delivered
 from mesh.model.tree_frames import Body, Frame, Hello, ReplyKind
 from mesh.model.trees import Colour, Extent, InstanceId, MessageId
 from mesh.trees.inputs import FrameRead
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import check_call, check_rest, inside
 from tests.sim.trees.trial import Result
@@ -108,7 +108,7 @@ def _forge(chance: Random, mesh: World, wires: list[tuple[str, str]]) -> None:
     mesh.step(name, FrameRead(peer, Frame(*place, body)))
 
 
-def _altered(chance: Random, body: Body, node: Node) -> Body:
+def _altered(chance: Random, body: Body, node: TreeState) -> Body:
     others: dict[str, Any] = {}
     for field in fields(body):
         if chance.random() < 0.5:
@@ -117,7 +117,7 @@ def _altered(chance: Random, body: Body, node: Node) -> Body:
     return replace(body, **others)
 
 
-def _other(chance: Random, name: str, value: object, node: Node) -> object:
+def _other(chance: Random, name: str, value: object, node: TreeState) -> object:
     """Return another value for a field, None for one that is left as it is."""
     clock = node.clock.value + chance.choice(AHEAD)
     choices: dict[str, list[object]] = {

@@ -10,7 +10,7 @@ from collections import Counter
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import Address, Extent, InstanceId, TreeId
 from mesh.trees.links import TWO_WRITERS
-from mesh.trees.node import MADE_UP, Node
+from mesh.trees.node import MADE_UP, TreeState
 from tests.sim.trees.world import Call, RuleBrokenError, World
 
 NEVER = (
@@ -25,7 +25,7 @@ NEVER = (
 SCOPES = (Extent.CLOUD, Extent.REALM)
 
 
-def inside(world: World, name: str) -> Node:
+def inside(world: World, name: str) -> TreeState:
     """Return what a node knows."""
     return world.nodes[name]._node
 

@@ -39,7 +39,7 @@ def test_the_own_side_is_not_asked_again() -> None:
 
 
 def test_a_link_lost_since_the_heal_means_the_flood() -> None:
-    """H20: the colour is not that of the heal any more."""
+    """The colour is not that of the heal any more. Spec: H20."""
     mesh = _apart(DIRECTED)
     mesh.heal("b", "c")
     mesh.run()
@@ -70,7 +70,7 @@ def test_a_way_that_is_no_more_is_said_and_the_flood_follows() -> None:
 
 
 def test_nodes_on_the_way_certify_nothing() -> None:
-    """H20: what is hosted among them never answers a request that passes."""
+    """What is hosted among them never answers a request that passes. Spec: H20."""
     mesh = _apart(DIRECTED)
     mesh.role("b", "r")
     mesh.heal("b", "c")

@@ -12,7 +12,7 @@ from mesh.model.tree_frames import ReplyKind
 from mesh.model.trees import TreeId
 from mesh.trees import evicting
 from mesh.trees.inputs import RolesAdded, Ticked
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.settings import Settings
 from tests.sim.trees.rules import (
     check_call,
@@ -57,7 +57,7 @@ def test_messages_that_wait_on_more_trees_than_are_kept_cost_each_as_much_as_one
     held, looked = hold_answers(mesh), Counter[str]()
     evict = evicting.evict
 
-    def look(node: Node, tree: TreeId) -> bool:
+    def look(node: TreeState, tree: TreeId) -> bool:
         looked[node.name] += 1
         return evict(node, tree)
 
@@ -80,7 +80,7 @@ def test_messages_that_wait_on_more_trees_than_are_kept_cost_each_as_much_as_one
 
 
 def test_45_forgotten_everywhere_and_found_again() -> None:
-    """Spec: tree_layer 11 (45)."""
+    """Spec: tree_layer 11 (45), Q8."""
     mesh = world(roles="c")
     ask(mesh, "a")
     for node in "abc":

@@ -30,7 +30,7 @@ def known(mesh: World, node: str) -> RoleRoutes:
 
 
 def test_26_of_two_holders_the_higher_one_stays() -> None:
-    """Spec: tree_layer 11 (26). PAT-7."""
+    """Spec: tree_layer 11 (26), Q6. PAT-7."""
     mesh = world()
     mesh.role("a", "e", is_exclusive=True)
     mesh.role("c", "e", is_exclusive=True)

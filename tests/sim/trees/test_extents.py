@@ -112,7 +112,7 @@ def test_a_message_for_the_holder_here_goes_to_nobody_who_comes_late(extent: Ext
 
 @pytest.mark.parametrize("one_response", [False, True])
 def test_what_went_to_a_holder_who_is_no_more_goes_to_others(one_response: bool) -> None:
-    """Far nodes of the realm are not told of a crash: the way there is found stale. 5.11, H9."""
+    """Far nodes of the realm are not told of a crash: the way there is found stale. Spec: tree_layer 5.11, H9."""
     wires = (("a", "b"), ("b", "c"), ("c", "h"))
     mesh = world(wires, realms={"a": "r2", "b": "r1", "c": "r1", "h": "r1"})
     mesh.role("a", "r")

@@ -29,7 +29,7 @@ from tests.sim.trees.world import (
 
 
 def test_34_what_was_apart_finds_each_other_without_a_publish() -> None:
-    """Spec: tree_layer 11 (34). PAT-9, PAT-10."""
+    """Spec: tree_layer 11 (34), Q7, R18. PAT-9, PAT-10."""
     mesh = world(LONG)
     mesh.cut("b", "c")
     mesh.run()
@@ -107,7 +107,7 @@ def test_nodes_that_restart_side_by_side_wake_both_parts(between: str, at_once: 
 
 
 def test_parts_of_a_realm_are_woken_by_nodes_that_restart_between_them() -> None:
-    """The mesh stays one part, by way of z, and no colour of the mesh tells. H16."""
+    """The mesh stays one part, by way of z, and no colour of the mesh tells. Spec: H16."""
     realms = {**dict.fromkeys("abcd", "r1"), "z": "r2"}
     for seed in range(5):
         mesh = restarted((*LONG, ("a", "z"), ("z", "d")), "azd", seed=seed, realms=realms)
@@ -141,7 +141,7 @@ def test_a_colour_that_a_peer_names_again_is_no_second_meeting() -> None:
 
 
 def test_a_boot_brings_no_heal() -> None:
-    """All meet without a colour; those of several who use a role first cross. H14."""
+    """All meet without a colour; those of several who use a role first cross. Spec: H14."""
     realms = dict.fromkeys("abcdef", "r1")
     for seed, wires in product(range(5), (LONG, SQUARE, STAR)):
         mesh = World(wires, seed=seed, realms=realms)
@@ -156,7 +156,7 @@ def test_a_boot_brings_no_heal() -> None:
 
 
 def test_two_that_have_asked_alone_notice_when_they_meet() -> None:
-    """Who has looked for a role has something to lose, though it found nobody. H14."""
+    """Who has looked for a role has something to lose, though it found nobody. Spec: H14."""
     mesh = World((), alone="ab")
     for node in "ab":
         ask(mesh, node)
@@ -166,7 +166,7 @@ def test_two_that_have_asked_alone_notice_when_they_meet() -> None:
 
 
 def test_36_three_parts_heal_at_once() -> None:
-    """Spec: tree_layer 11 (36)."""
+    """Spec: tree_layer 11 (36), Q5, R18."""
     mesh = world((*LONG, ("d", "e"), ("e", "f")))
     mesh.cut("b", "c"), mesh.cut("d", "e")
     mesh.run()
@@ -197,7 +197,7 @@ def test_37_a_node_that_was_alone_is_told_of_its_first_link() -> None:
 
 
 def test_38_a_flap_does_no_harm() -> None:
-    """Spec: tree_layer 11 (38)."""
+    """Spec: tree_layer 11 (38), R18."""
     mesh = world(SQUARE, roles="ac")
     ask(mesh, "b")
     mesh.cut("a", "b", (0, 20))
@@ -206,6 +206,26 @@ def test_38_a_flap_does_no_harm() -> None:
     mesh.run()
     for node in "abcd":
         assert ask(mesh, node).reached == ["a", "c"]
+
+
+def test_a_link_of_a_ring_that_is_lost_and_comes_back_brings_no_heal() -> None:
+    """All take the new colour by the other way: both ends have it when they meet again.
+
+    Spec: tree_layer 7.1, PAT-9.
+    """
+    mesh = world(SQUARE, roles="ac")
+    ask(mesh, "b")
+    before = {mesh.nodes[node].colour for node in "abcd"}
+    mesh.cut("a", "b")
+    mesh.run()
+    after = {mesh.nodes[node].colour for node in "abcd"}
+    assert len(before) == len(after) == 1
+    assert before != after
+    mesh.heal("a", "b")
+    mesh.run()
+    assert {mesh.nodes[node].colour for node in "abcd"} == after
+    assert not [one for _, one in mesh.told if isinstance(one, Unpartitioned)]
+    assert ask(mesh, "b").reached == ["a", "c"]
 
 
 def test_each_side_is_told_its_colour_and_the_other_s() -> None:
@@ -278,8 +298,25 @@ def test_a_heal_whose_news_is_lost_with_a_link_is_known_behind_it() -> None:
     assert ask(mesh, "u").reached == ["x", "z"]
 
 
+def test_more_heals_than_are_told_apart_mean_that_everybody_is_asked() -> None:
+    """The list is given up, and not what it was kept for. Spec: H21."""
+    mesh = world(LONG, settings=Settings(ping_ms=0, directed_recovery=True, heals_max=2))
+    for role in ("r0", "r1", "r2", "r3", "r4"):
+        mesh.role("a", role)
+        mesh.run()
+        ask(mesh, "a", role)
+        mesh.cut("b", "c")
+        mesh.run()
+        mesh.role("d", role)
+        mesh.run()
+        mesh.heal("b", "c")
+        mesh.run()
+        assert all(len(inside(mesh, node).heals) <= 2 for node in "abcd")
+        assert ask(mesh, "a", role).reached == ["a", "d"]
+
+
 def test_a_second_link_between_two_parts_brings_no_second_heal() -> None:
-    """News of one side, told over it, is what the other side knows. Spec: tree_layer 7.2 (H13)."""
+    """News of one side, told over it, is what the other side knows. Spec: tree_layer 7.2 (H13), R18."""
     mesh = world((("a", "b"), ("c", "d")), roles="ad")
     mesh.heal("b", "c")
     mesh.run()

@@ -41,7 +41,7 @@ def test_without_a_copy_it_recovers() -> None:
 
 
 def test_what_is_not_certain_there_is_not_certain_here() -> None:
-    """H6: a copy is as good as what it was made of."""
+    """A copy is as good as what it was made of. Spec: H6."""
     mesh = world((*FIVE, ("e", "x")), roles="ac")
     mesh.crash("x")
     mesh.run()

@@ -51,7 +51,7 @@ def test_31_a_role_moves_with_a_reply_and_nothing_is_published() -> None:
 
 
 def test_where_a_role_moves_to_there_is_a_colour_of_the_realm() -> None:
-    """Whoever has a role has something to lose, however it came by it. H14, H16."""
+    """Whoever has a role has something to lose, however it came by it. Spec: H14, H16."""
     mesh = world(realms={"a": "r1", "b": "r2", "c": "r2"})
     mesh.role("c", "e", is_exclusive=True)
     mesh.run()

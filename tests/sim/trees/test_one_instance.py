@@ -13,7 +13,7 @@ from tests.sim.trees.world import address
 
 
 def test_18_19_one_instance_tries_on() -> None:
-    """Spec: tree_layer 11 (18, 19), H18."""
+    """Spec: tree_layer 11 (18, 19), H18, I5, Q3."""
     mesh = world(STAR, roles="bcd")
     ask(mesh, "a")
     assert len(ask(mesh, "a", one_instance=True).reached) == 1

@@ -71,7 +71,7 @@ def test_42_a_realm_that_was_split_inside_finds_all_of_itself_again() -> None:
 
 
 def test_43_not_in_this_realm() -> None:
-    """Spec: tree_layer 11 (43)."""
+    """Spec: tree_layer 11 (43), Q2."""
     mesh = World((("a", "b"), ("b", "c")), realms=REALMS)
     mesh.run()
     mesh.role("c", "r")
@@ -187,7 +187,7 @@ def test_what_is_known_in_the_realm_alone_is_not_told_again_over_a_link_that_lea
 
 
 def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
-    """It came after one that was faster and had left the realm. H16."""
+    """It came after one that was faster and had left the realm. Spec: H16."""
     mesh = two_ways()
     for options in ({}, {"one_response": True}, {"one_way": True}):
         call = mesh.send("a", "r", **options)
@@ -199,7 +199,7 @@ def test_a_copy_from_inside_is_for_who_is_known_in_the_realm_alone() -> None:
 
 
 def test_a_copy_from_inside_has_a_way_back_where_the_other_one_was_cut() -> None:
-    """Answers go the way that there still is, and nothing where none is. H11, H16."""
+    """Answers go the way that there still is, and nothing where none is. Spec: H11, H16."""
     mesh = two_ways()
     held = hold_answers(mesh)
     call = mesh.send("a", "r")
@@ -216,7 +216,7 @@ def test_a_copy_from_inside_has_a_way_back_where_the_other_one_was_cut() -> None
 
 
 def test_a_copy_from_inside_counts_while_a_reply_to_the_other_one_is_held() -> None:
-    """Else who is known in the realm alone would miss it without a word. H16, 6.8."""
+    """Else who is known in the realm alone would miss it without a word. Spec: H16, tree_layer 6.8."""
     mesh = two_ways()
     mesh.step("b", SnoopWanted("spy", None, holds=True))
     call = mesh.send("a", "r")
@@ -235,7 +235,7 @@ def test_a_copy_from_inside_counts_while_a_reply_to_the_other_one_is_held() -> N
 
 
 def test_a_copy_from_inside_waits_with_the_other_one() -> None:
-    """Nobody is given a message before its watcher has said its word. H16, 6.8."""
+    """Nobody is given a message before its watcher has said its word. Spec: H16, tree_layer 6.8."""
     mesh = two_ways()
     mesh.step("b", SnoopWanted("spy", None, holds=True))
     call = mesh.send("a", "r")

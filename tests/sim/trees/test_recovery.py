@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mesh.model.tree_apps import (
     RoleRequest,
+    RouteReason,
 )
 from mesh.model.tree_frames import (
     Cause,
@@ -13,11 +14,15 @@ from mesh.model.tree_frames import (
     Reopen,
 )
 from mesh.model.trees import (
+    Extent,
+    InstanceId,
     MessageId,
 )
 from mesh.trees.inputs import (
     RolesAdded,
 )
+from mesh.trees.installing import install, wipe
+from mesh.trees.routes import InstanceRoute
 from tests.sim.trees.rules import (
     check_quiet,
     inside,
@@ -45,6 +50,17 @@ def test_09_a_second_send_builds_nothing() -> None:
     before = builder_frames(mesh)
     ask(mesh, "a")
     assert builder_frames(mesh) == before
+
+
+def test_who_found_nobody_asks_again() -> None:
+    """Somebody may have come since whose word was lost: nobody is no certainty. Spec: H1."""
+    mesh = world()
+    for _ in range(2):
+        before = mesh.frames["RecoveryRequest"]
+        assert kinds(ask(mesh, "a")) == [("not_found", True)]
+        assert mesh.frames["RecoveryRequest"] > before
+        is_certain, ways = mesh.nodes["a"].routes(address("t", "r"))
+        assert (is_certain, ways) == (False, ())
 
 
 def test_10_another_way_is_found_while_the_message_is_under_way() -> None:
@@ -133,6 +149,49 @@ def test_50_a_neighbour_that_never_answers() -> None:
     mesh.send("a", "r")
     mesh.run()
     assert mesh.frames["RecoveryRequest"] > asked
+
+
+def test_a_recovery_asks_who_knows_no_way_but_back() -> None:
+    """d came while it was apart, and c knows the one way to a. Spec: H4."""
+    mesh = world(LONG, roles="a")
+    for node in "abcd":
+        ask(mesh, node)
+    mesh.cut("c", "d")
+    mesh.run()
+    mesh.role("d", "r")
+    mesh.run()
+    mesh.heal("c", "d")
+    mesh.run()
+    assert ask(mesh, "a").reached == ["a", "d"]
+
+
+def test_where_the_way_ends_everybody_is_asked_once_before_it_is_given_up() -> None:
+    """b is certain, and of its ways only that to the sender is left. Spec: tree_layer 5.11, H10."""
+    mesh = world(roles="ac")
+    mesh.role("c", "q")  # the tree keeps its edge between b and c
+    for node in "abc":
+        ask(mesh, node)
+    place = address("t", "r")
+    [far] = inside(mesh, "c").instances(place)
+    wipe(inside(mesh, "b"), place, Extent.CLOUD, [far])
+    asked = mesh.frames["RecoveryRequest"]
+    assert ask(mesh, "a").reached == ["a", "c"]
+    assert mesh.frames["RecoveryRequest"] > asked
+    assert mesh.frames["RouteBreak"] == 0
+
+
+def test_no_way_leads_over_a_link_that_is_down() -> None:
+    """Whoever says so: what waited for it would wait for ever. Spec: H17."""
+    mesh = world()
+    mesh.cut("a", "b")
+    mesh.run()
+    node, place, iid = inside(mesh, "a"), address("t", "r"), InstanceId(7)
+    over = InstanceRoute("b", 1, 1, RouteReason.PUBLISHED, mesh.now_ms, Extent.CLOUD)
+    assert not install(node, place, Extent.CLOUD, iid, over)
+    assert mesh.nodes["a"].routes(place) == (False, ())
+    mesh.heal("a", "b")
+    mesh.run()
+    assert install(node, place, Extent.CLOUD, iid, over)
 
 
 def test_two_hundred_unused_roles_cost_nothing_at_a_cut() -> None:

@@ -12,6 +12,7 @@ from mesh.model.tree_frames import (
     Frame,
     Reply,
     ReplyKind,
+    Send,
 )
 from mesh.model.trees import (
     MessageId,
@@ -58,7 +59,7 @@ def test_05_four_replies_and_the_fourth_is_last() -> None:
 
 
 def test_06_a_last_reply_is_no_last_one_while_others_are_owed() -> None:
-    """Spec: tree_layer 11 (6)."""
+    """Spec: tree_layer 11 (6), I2."""
     mesh = world(roles="bc")
     ask(mesh, "a"), ask(mesh, "a")
     held = hold_answers(mesh)
@@ -121,7 +122,7 @@ def test_16_one_branch_is_lost_and_one_answers() -> None:
 
 
 def test_17_one_response_collects() -> None:
-    """Spec: tree_layer 11 (17)."""
+    """Spec: tree_layer 11 (17), Q4."""
     mesh = world(STAR, roles="bcdef")
     call = ask(mesh, "a", one_response=True)
     assert kinds(call) == [("data", True)]
@@ -135,6 +136,21 @@ def test_17_one_response_collects() -> None:
     mesh.run()
     assert kinds(broken) == [("null", False), ("data", True)]
     assert len(broken.items) == 4
+
+
+def test_a_reply_takes_the_way_of_its_message_back() -> None:
+    """Hop for hop, though another way is as short, and was used by others. Spec: Q9."""
+    ring = (*LONG, ("d", "e"), ("e", "f"), ("f", "a"))
+    for seed in range(5):
+        mesh = world((*ring, ("b", "e")), roles="d", seed=seed)
+        for node in "abf":
+            ask(mesh, node), ask(mesh, node)
+        mesh.log = []
+        ask(mesh, "a")
+        there = [(x, y) for _, x, y, one in mesh.log if isinstance(one.body, Send)]
+        back = [(x, y) for _, x, y, one in mesh.log if isinstance(one.body, Reply)]
+        assert len(there) >= 3
+        assert back == [(y, x) for x, y in reversed(there)]
 
 
 def test_answers_that_are_too_large_together_are_a_null() -> None:
@@ -164,7 +180,7 @@ def test_empty_answers_have_an_end_too() -> None:
 
 
 def test_22_23_not_found_only_if_every_branch_says_so() -> None:
-    """Spec: tree_layer 11 (22, 23). PAT-5."""
+    """Spec: tree_layer 11 (22, 23), H12. PAT-5."""
     mesh = world((("a", "b"), ("a", "c")), roles="bc")
     ask(mesh, "a"), ask(mesh, "a")
     inside(mesh, "b").hosts.by_tree.clear()

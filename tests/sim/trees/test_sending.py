@@ -38,7 +38,7 @@ from tests.sim.trees.world import (
 
 
 def test_01_nobody_hosts_it() -> None:
-    """Spec: tree_layer 11 (1)."""
+    """Spec: tree_layer 11 (1), Q1."""
     mesh = World((), alone="a")
     assert kinds(ask(mesh, "a")) == [("not_found", True)]
 
@@ -68,7 +68,7 @@ def test_04_the_sender_hosts_it_too() -> None:
 
 
 def test_08_round_a_square_each_gets_it_once() -> None:
-    """Spec: tree_layer 11 (8). PAT-3."""
+    """Spec: tree_layer 11 (8), H12. PAT-3."""
     mesh = world(SQUARE, roles="cd")
     for _ in range(3):
         assert ask(mesh, "a").reached == ["c", "d"]

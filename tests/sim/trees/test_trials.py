@@ -15,6 +15,8 @@ from random import Random
 
 import pytest
 
+from mesh.model.tree_frames import RecoveryDone, RecoveryRequest
+from mesh.model.trees import MessageId
 from mesh.trees.settings import Profile
 from tests.sim.trees.__main__ import main
 from tests.sim.trees.trial import _make, _trouble, builder_frames, run_trial
@@ -29,7 +31,9 @@ DIGESTS = (
 
 @pytest.mark.parametrize("block", range(4))
 def test_56_random_lives_break_no_rule(block: int) -> None:
-    """Spec: tree_layer 11 (56); a seed that fails here fails in `python -m tests.sim.trees`."""
+    """A seed that fails here fails in `python -m tests.sim.trees`; the rules are those of `rules.py`
+    and `world.py`. Spec: tree_layer 11 (56), I1, I2, I3, I5-I9, Q1-Q6, Q8, Q12, R18.
+    """
     trials = [run_trial(seed, 9) for seed in range(50 * block, 50 * block + 50)]
     assert sum(one.quiet_calls for one in trials) >= 250
     # Whoever was connected all the time was missed without a null in fewer than one of a thousand.
@@ -62,6 +66,25 @@ def test_a_seed_tells_the_same_under_every_hash_seed() -> None:
         )
         told.add(done.stdout)
     assert len(told) == 1
+
+
+def test_each_question_has_one_echo_at_most() -> None:
+    """Whatever is cut or ends meanwhile, no branch is told twice that it is through. Spec: I4."""
+    questions, echoes = Counter[tuple[str, str, MessageId]](), Counter[tuple[str, str, MessageId]]()
+    for seed in range(4):
+        world, names = _make(Random(seed), seed, 9, Profile.HARD)
+        world.log = []
+        for _ in range(40):
+            _trouble(world.random, world, names)
+            world.run(for_ms=world.random.randint(0, 150))
+        world.run()
+        for _, node, peer, frame in world.log:
+            if isinstance(frame.body, RecoveryRequest):
+                questions[node, peer, frame.body.id] += 1
+            elif isinstance(frame.body, RecoveryDone):
+                echoes[peer, node, frame.body.id] += 1
+    assert echoes.total() > 200
+    assert not echoes - questions
 
 
 def test_the_command_goes_on_where_it_ended(

@@ -95,10 +95,11 @@ def test_no_folder_is_made_for_a_context_that_is_unknown(
         '{"contexts": {"a": {}}, "selected": "a"}',
         '{"contexts": {"a": {"file": "f", "addresses": {"k": 1}}}, "selected": "a"}',
         '{"contexts": {"a": {"file": "f", "addresses": ["k"]}}, "selected": "a"}',
+        '{"contexts": {"a": {"file": "f", "addresses": {}, "pid": 1e999}}, "selected": "a"}',
         "[" * 100_000,
         "\xff",
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "contexts.json").write_bytes(text.encode("latin-1"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from mesh.core.held_links import component, facts_digest
 from mesh.core.lineage import topology_digest
 from mesh.core.loops import judgement
@@ -138,6 +140,23 @@ def test_one_node_under_two_names_is_one_node() -> None:
         record("b", to("a"), to("c"), uuid="u1"),
     )
     assert set(judgement(records(*three)).reasons) == {("u1", "c"), ("u-c", "x")}
+
+
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_a_name_of_two_nodes_means_neither_from_whichever_end(name: str) -> None:
+    """As long as `m` knows nothing of its neighbour but the name. Spec: K27, EMS-16."""
+    three = (
+        record(name, to("m"), uuid="u1"),
+        record(name, to("m"), uuid="u2"),
+        record("m", to(name, peer="")),
+    )
+    assert [component(records(*three), uuid) for uuid in ("u1", "u2", "u-m")] == [
+        ["u1"],
+        ["u2"],
+        ["u-m"],
+    ]
+    assert not refused(*three)
+    assert component(records(*three[1:]), "u-m") == ["u-m", "u2"]
 
 
 def test_only_links_make_topologies_differ() -> None:

@@ -12,9 +12,9 @@ from mesh.lane.lane import Lane
 from mesh.lane.messages.poison import Poison
 from mesh.lane.progress import Progress
 from mesh.lane.sources import Source, SourceTopic
-from mesh.lane.step import Output, step
+from mesh.lane.step import StepResult, step
 from mesh.model.control import Interest
-from mesh.model.facts import Fact
+from mesh.model.facts import Fact, FactKey
 from mesh.model.frames import (
     Chain,
     FrameFlags,
@@ -99,10 +99,10 @@ class Alone:
         """Have the lane read a source from now on."""
         return self.lane.assign(at, self.topic(at), topic_id(at))
 
-    def step(self, at: TopicPartition, *records: MemoryRecord) -> Output:
+    def step(self, at: TopicPartition, *records: MemoryRecord, now_ms: int = NOW_MS) -> StepResult:
         """Hand the lane a run of records, as its owner does."""
         source = self.lane.sources.get(at) or self.read(at)
-        return step(self.lane, source, records, NOW_MS, records_max=1_000, poison=self.poison)
+        return step(self.lane, source, records, now_ms, records_max=1_000, poison=self.poison)
 
     @property
     def facts(self) -> Sequence[Fact]:
@@ -131,26 +131,33 @@ class Alone:
         """Return the kinds of the frames to be written to an outbox."""
         return [decode_header(row[1] or b"").kind for row in self.rows(at)]
 
-    def commit(self, now_ms: int = NOW_MS) -> None:
-        """Have the open batch committed; what it wrote is gone from it then."""
+    def commit(self, now_ms: int = NOW_MS) -> Mapping[FactKey, Fact | None]:
+        """Have the open batch committed, and return its facts; what it wrote is gone from it."""
         batch = self.lane.open(now_ms)
         self.lane.close(batch, now_ms)
         batch.rows.clear()
         assert self.lane.closing is not None
         self.lane.committed(self.lane.closing)
+        return batch.facts
 
-    def recovered(self, *facts: Fact) -> Alone:
+    def recovered(self, *facts: Fact, epoch: int = 8) -> Alone:
         """Return a lane that was taken, of which these facts were kept."""
-        progress = Progress(epoch=8)
+        progress = Progress(epoch=epoch)
         for fact in facts:
             progress.apply(fact)
         return Alone(progress)
 
 
-def published(offset: int, subject: str = "x", at: TopicPartition = INGRESS) -> MemoryRecord:
+def published(
+    offset: int,
+    subject: str = "x",
+    at: TopicPartition = INGRESS,
+    payload: bytes = b"payload",
+    epoch: int = 0,
+) -> MemoryRecord:
     """Return a record as a client writes it."""
     headers: list[tuple[str, bytes | None]] = [(SUBJECT_HEADER, subject.encode())]
-    return MemoryRecord(at.topic, at.partition, offset, None, b"payload", headers, (1, NOW_MS))
+    return MemoryRecord(at.topic, at.partition, offset, None, payload, headers, (1, NOW_MS), epoch)
 
 
 def frame(
@@ -194,7 +201,7 @@ def frame(
             timestamp=NOW_MS,
             key=None,
             headers=(),
-            payload=b"payload",
+            payload=b"%d" % (first + number),
         )
         for number in range(count)
     ]

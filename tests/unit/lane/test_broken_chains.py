@@ -6,7 +6,7 @@ from mesh.lane.broken_chains import REPAIR_MS, BrokenChains
 from mesh.model.frames import SourcePartition, TopicPartition
 
 AT = TopicPartition("mesh.a.to.b.g", 0)
-KEY, OTHER = ((AT, SourcePartition(bytes(16), number)) for number in range(2))
+KEY = AT, SourcePartition(bytes(16), 0)
 
 
 def test_each_try_waits_twice_as_long_as_the_one_before_up_to_a_limit() -> None:
@@ -21,32 +21,25 @@ def test_each_try_waits_twice_as_long_as_the_one_before_up_to_a_limit() -> None:
     assert list(chains.due_ms) == []
 
 
-def test_an_accepted_frame_excuses_one_hole_there_and_none_that_was_asked_for() -> None:
+def test_an_accepted_frame_has_one_hole_there_be_expected() -> None:
     """Whose frame it was nobody can tell. Spec: K20."""
     chains = BrokenChains()
     chains.expect_hole(AT)
-    assert chains.excuses(KEY, is_broken=False)
-    assert not chains.excuses(KEY, is_broken=True)
+    assert chains.expects_hole(AT)
     chains.hole_passed(AT)
-    assert not chains.excuses(OTHER, is_broken=False)
-
-
-def test_a_chain_that_was_given_up_goes_on_whatever_is_missing() -> None:
-    chains = BrokenChains()
-    chains.give_up(KEY)
-    assert chains.excuses(KEY, is_broken=True)
-    assert not chains.excuses(OTHER, is_broken=True)
-    chains.gap_passed(KEY)
-    assert not chains.is_given_up(KEY)
+    assert not chains.expects_hole(AT)
 
 
 def test_a_frame_that_could_not_be_read_counts_until_a_repair_is_asked_for() -> None:
-    """That may bring it in a form that can be read."""
+    """That may bring it in a form that can be read. And it explains one hole, not two."""
     chains = BrokenChains()
     chains.note_unreadable(AT)
     chains.repair_comes(KEY, 0, 0)
     assert chains.has_unreadable(AT)
     chains.repair_asked(KEY, 1, 0)
+    assert not chains.has_unreadable(AT)
+    chains.note_unreadable(AT)
+    chains.unreadable_passed(AT)
     assert not chains.has_unreadable(AT)
 
 
@@ -54,7 +47,6 @@ def test_an_outbox_that_is_left_leaves_nothing_behind() -> None:
     """Links come and go, and what comes by the same name later is another outbox."""
     chains = BrokenChains()
     chains.repair_asked(KEY, 0, 0)
-    chains.give_up(KEY)
     chains.expect_hole(AT)
     chains.note_unreadable(AT)
     chains.leave(["mesh.c.to.b.g"])

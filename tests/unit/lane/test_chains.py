@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mesh.errors import UnknownVersionError
-from mesh.lane.broken_chains import AGAIN_MS
+from mesh.lane.broken_chains import AGAIN_MS, REPAIR_MS
 from mesh.lane.faults import REPAIRS_MAX, ask_due
 from mesh.lane.target_holds import hold
 from mesh.model.facts import Accepted, Gap, PartFrame, PartlyTaken
-from mesh.model.frames import FrameFlags, FrameKind
+from mesh.model.frames import FrameFlags
 from mesh.model.reasons import DropReason
 from mesh.transport.memory_log import MemoryRecord
+from mesh.wire.announcements import decode_announcement
 from tests.unit.lane.steps import (
     DEAD_LETTERS,
     ENDPOINT,
@@ -26,6 +27,7 @@ from tests.unit.lane.steps import (
 )
 
 REPAIR = FrameFlags.REPAIR
+LATER_MS = NOW_MS + REPAIR_MS.most
 
 
 def accepted(one: Alone) -> int:
@@ -119,36 +121,80 @@ def test_a_repair_of_which_nobody_hears_is_asked_for_again_after_a_while() -> No
     assert one.lane.open(NOW_MS).is_awaited
 
 
-def brought_in_vain(one: Alone) -> None:
-    """Have what is missing come as garbage in each repair."""
-    one.step(FROM_A, frame(0, -1, 4, 5), frame(1, 7, 8, 8))
-    for number in range(REPAIRS_MAX):
+def garbage(offset: int) -> MemoryRecord:
+    """Return a frame that nobody can read."""
+    return MemoryRecord(FROM_A.topic, 0, offset, b"garbage", b"", None, (1, NOW_MS))
+
+
+def asked_in_vain(one: Alone) -> None:
+    """Have what is missing behind 5 come as garbage in each repair, until the last is asked for."""
+    one.step(FROM_A, frame(0, -1, 4, 5), frame(1, 8, 9, 9))
+    for number in range(REPAIRS_MAX - 1):
         at = 2 + 2 * number
-        garbage = MemoryRecord(FROM_A.topic, 0, at, b"garbage", b"", None, (1, NOW_MS))
-        end = frame(at + 1, 8, 8, 8, flags=REPAIR, is_empty=True)
-        one.step(FROM_A, garbage, end)
+        end = frame(at + 1, 9, 9, 9, flags=REPAIR, is_empty=True)
+        one.step(FROM_A, garbage(at), end)
 
 
-def test_what_no_repair_brings_in_a_form_that_can_be_read_is_announced() -> None:
-    """Then the chain goes on. Spec: K20, DESIGN 4 rule 4."""
+def lost(one: Alone) -> list[tuple[int, int]]:
+    """Return first and last of each range that the endpoint is told of as lost."""
+    headers = [row[3] for row in one.rows(ENDPOINT) if row[0] is None]
+    told = [decode_announcement(each or ()) for each in headers]
+    return [(loss.first, loss.last or -1) for loss in told]
+
+
+def test_what_no_repair_brings_in_a_form_that_can_be_read_is_announced_and_no_more() -> None:
+    """What is not of a repair waits: what it lacks may be readable. Spec: K20, DESIGN 4 rule 4."""
     one = Alone()
-    brought_in_vain(one)
-    assert one.lane.broken.is_given_up((FROM_A, OF_A))
-    one.step(FROM_A, frame(20, 8, 9, 9))
-    assert FrameKind.GAP in one.kinds(TO_C)
-    assert accepted(one) == 9
+    asked_in_vain(one)
+    one.step(FROM_A, garbage(20))
+    ask_due(one.lane, LATER_MS)
+    one.step(FROM_A, frame(21, 9, 10, 10))
+    assert (accepted(one), lost(one)) == (5, [])
+    one.step(FROM_A, garbage(22), frame(23, 6, 7, 8, flags=REPAIR))
+    one.step(FROM_A, frame(24, 8, 9, 9, flags=REPAIR))
+    assert (accepted(one), lost(one)) == (9, [(6, 6)])
+    one.step(FROM_A, frame(25, 9, 9, 9, flags=REPAIR, is_empty=True))
     assert one.lane.progress.gaps == {}
 
 
-def test_nothing_is_given_up_while_a_target_is_left_out() -> None:
+def test_a_repair_of_which_nothing_else_can_be_read_tells_how_much_is_lost() -> None:
+    one = Alone()
+    asked_in_vain(one)
+    one.step(FROM_A, garbage(20), frame(21, 9, 9, 9, flags=REPAIR, is_empty=True))
+    assert (accepted(one), lost(one)) == (9, [(6, 9)])
+    assert one.lane.progress.gaps == {}
+
+
+def test_what_a_repair_lacks_behind_what_nobody_can_read_is_asked_for_again() -> None:
+    """It was lost on its way, and comes with the next one."""
+    one = Alone()
+    asked_in_vain(one)
+    one.step(FROM_A, garbage(20), frame(21, 6, 7, 7, flags=REPAIR))
+    one.step(FROM_A, frame(22, 8, 9, 9, flags=REPAIR))
+    assert (accepted(one), lost(one)) == (7, [(6, 6)])
+
+
+def test_a_hole_that_comes_later_is_asked_for_like_the_first() -> None:
+    """Repairs of an earlier one were in vain, until nobody wanted any more what it lacked."""
+    one = Alone()
+    asked_in_vain(one)
+    one.step(FROM_A, garbage(20))
+    ask_due(one.lane, LATER_MS)
+    one.step(FROM_A, frame(21, 5, 9, 9, flags=REPAIR, is_empty=True))
+    one.step(FROM_A, frame(22, 11, 12, 12))
+    assert (accepted(one), lost(one)) == (9, [])
+    assert one.facts_of(Gap) == [Gap(FROM_A, OF_A, 9, 0, is_open=True)]
+
+
+def test_nothing_is_announced_so_while_a_target_is_left_out() -> None:
     """Who catches it up judges no chains, and would not announce it there."""
     one = Alone()
     one.read(FROM_A)
+    asked_in_vain(one)
     hold(one.lane, TO_C.topic, NOW_MS)
-    brought_in_vain(one)
-    assert not one.lane.broken.is_given_up((FROM_A, OF_A))
-    one.step(FROM_A, frame(20, 8, 9, 9))
-    assert accepted(one) == 5
+    one.step(FROM_A, garbage(20), frame(21, 6, 7, 8, flags=REPAIR))
+    one.step(FROM_A, frame(22, 9, 9, 9, flags=REPAIR, is_empty=True))
+    assert (accepted(one), lost(one)) == (5, [])
 
 
 def test_direct_frames_are_taken_whatever_is_missing_before_them() -> None:
@@ -187,8 +233,7 @@ def test_what_went_round_is_a_dead_letter_and_its_chain_goes_on() -> None:
 
 def test_garbage_is_a_dead_letter_and_the_link_goes_on() -> None:
     one = Alone()
-    garbage = MemoryRecord(FROM_A.topic, 0, 0, b"no key of ours", b"", None, (1, NOW_MS))
-    output = one.step(FROM_A, garbage, frame(1, -1, 4, 4))
+    output = one.step(FROM_A, garbage(0), frame(1, -1, 4, 4))
     assert output.taken == 2
     assert one.dropped == {DropReason.CODEC: 1}
     assert marks(one) == [PartFrame(0, -1)]

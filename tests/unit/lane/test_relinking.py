@@ -10,7 +10,10 @@ from mesh.lane.target_holds import hold
 from mesh.model.control import StopReason
 from mesh.model.effects import Relinked
 from mesh.model.facts import ENDED, UNLINKED, Gap, Halted, Held, Sent, SourceAt
+from tests.said import noted
 from tests.unit.lane.steps import FROM_A, FROM_C, NOW_MS, OF_A, TO_C, Alone, frame, topic_id
+
+GONE = {FROM_C.topic: "id of k"}
 
 
 def key_of(one: Alone) -> ChainKey:
@@ -21,7 +24,7 @@ def key_of(one: Alone) -> ChainKey:
 def without_c(one: Alone) -> None:
     """Have the link to c be removed, and the lane follow."""
     one.learner.links = [link for link in one.learner.links if link.neighbour != "c"]
-    relink_lane(one.lane, Relinked(one.lane.topology, ("c",), ()), [FROM_C.topic], NOW_MS)
+    relink_lane(one.lane, Relinked(one.lane.topology, ("c",), ()), GONE, NOW_MS)
 
 
 def test_the_chain_of_a_link_that_goes_is_kept_and_marked() -> None:
@@ -49,7 +52,7 @@ def test_a_link_that_is_added_carries_what_is_read_from_then_on() -> None:
     one = Alone()
     one.step(FROM_A, frame(0, -1, 4, 4), frame(1, 4, 5, 5))
     one.commit()
-    relink_lane(one.lane, Relinked(one.lane.topology, ("c",), ("c",)), [FROM_C.topic], NOW_MS)
+    relink_lane(one.lane, Relinked(one.lane.topology, ("c",), ("c",)), GONE, NOW_MS)
     assert one.lane.progress.since[key_of(one)] == 2
     assert one.lane.progress.sent[key_of(one)] == 1
 
@@ -75,6 +78,8 @@ def test_a_target_whose_link_goes_is_left_out_no_longer() -> None:
     without_c(one)
     assert [fact.next for fact in one.facts_of(Held)] == [ENDED]
     assert not one.lane.holds_any
+    told = noted(one.lane.log.take()).of("target.hold_ended")
+    assert told == [{"log_level": "warning", "target": TO_C.topic, "lane": 0}]
 
 
 def test_an_outbox_that_is_read_no_more_stops_nobody_and_lacks_nothing() -> None:
@@ -86,8 +91,11 @@ def test_an_outbox_that_is_read_no_more_stops_nobody_and_lacks_nothing() -> None
     without_c(one)
     assert [fact.is_over for fact in one.facts_of(Halted)] == [True]
     assert [fact.is_open for fact in one.facts_of(Gap)] == [False]
+    told = noted(one.lane.log.take()).of("source.stop_ended")
+    assert told == [{"log_level": "warning", "lane": 0, "range": stop.range}]
     [left] = one.facts_of(SourceAt)
-    assert (left.next, left.is_unlinked, left.kafka) == (6, True, "k")
+    assert (left.next, left.is_unlinked) == (6, True)
+    assert (left.kafka, left.cluster_id) == ("k", "id of k")
 
 
 def test_who_takes_a_lane_ends_what_its_former_owner_had_of_a_link_that_is_gone() -> None:
@@ -98,4 +106,6 @@ def test_who_takes_a_lane_ends_what_its_former_owner_had_of_a_link_that_is_gone(
     one.learner.links = [link for link in one.learner.links if link.neighbour != "c"]
     end_removed(one.lane, [FROM_A.topic], NOW_MS)
     assert not one.lane.holds_any
+    [told] = noted(one.lane.log.take()).of("target.hold_ended")
+    assert told["target"] == TO_C.topic
     assert one.lane.progress.unlinked == {FROM_C: "k"}

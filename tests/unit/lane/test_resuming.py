@@ -13,6 +13,7 @@ from mesh.model.facts import Fact, Halted, PartFrame, PartlyTaken, SourceAt, Tru
 from mesh.model.frames import FrameKind, position_in_chain
 from mesh.model.reasons import DropReason
 from mesh.transport.port import TopicPartition
+from tests.said import noted
 from tests.unit.lane.steps import (
     ENDPOINT,
     FROM_A,
@@ -73,6 +74,9 @@ def test_a_recreated_topic_stops_its_source_unless_its_link_was_removed() -> Non
     unlinked = Alone().recovered(replace(READ, is_unlinked=True, kafka="k"))
     assert found(unlinked, 0, 20, identity=ANOTHER) == []
     assert unlinked.lane.position(FROM_A) < 0
+    place = {"topic": FROM_A.topic, "partition": FROM_A.partition}
+    told = noted(unlinked.lane.log.take()).of("source.recreated")
+    assert told == [{"log_level": "warning", **place}]
 
 
 def accepted(stop: Stop, start: int = 0, *kept: Fact, identity: bytes = b"") -> Alone:
@@ -96,6 +100,9 @@ def test_a_loss_is_announced_to_everybody_before_its_source_goes_on() -> None:
     assert one.lane.position(FROM_A) == 12
     assert one.dropped == {DropReason.GAP_ACCEPTED: 2}
     assert one.lane.progress.stopped == {}
+    stop = {"lane": 0, "reason": StopReason.RETENTION, "range": RETENTION.range}
+    told = noted(one.lane.log.take()).of("source.resumed")
+    assert told == [{"log_level": "warning", **stop}]
 
 
 def test_if_more_is_lost_than_was_accepted_the_source_stays_where_it_is() -> None:
@@ -130,6 +137,9 @@ def test_a_direct_source_goes_on_by_itself_and_tells_what_is_lost() -> None:
     assert found(one, 0, 7, at=FROM_A_DIRECT) == []
     outbox = TopicPartition("mesh.b.to.c.d", 0)
     assert (one.lane.position(FROM_A_DIRECT), one.lane.generation(FROM_A_DIRECT)) == (7, 1)
+    place = {"topic": FROM_A_DIRECT.topic, "partition": FROM_A_DIRECT.partition, "end": 7}
+    told = noted(one.lane.log.take()).of("direct.truncated")
+    assert told == [{"log_level": "warning", **place}]
     assert one.rows(ENDPOINT) == []
     assert [topic for topic, _, _ in one.lane.direct.ready] == [outbox.topic]
     later = Alone().recovered(SourceAt(FROM_A_DIRECT, topic_id(FROM_A_DIRECT), 10))

@@ -21,23 +21,29 @@ from mesh.core.forwarding import RULES
 from mesh.lab.checker import reach
 from mesh.lab.schedule import LENGTHS_MS
 from mesh.lab.steps import FAULTS_DEFAULT, ClassName, DrillName, FaultName
-from mesh.model.control import EndpointKind
+from mesh.model.control import EndpointKind, Stage
 from mesh.model.facts import Fact
 from mesh.model.findings import FindingKind
-from mesh.model.frames import MessageClass
+from mesh.model.frames import FrameKind, MessageClass
 from mesh.model.inputs import IdentityRead, Input, NeighbourAwaited, OutboxFull, SourceStopped
+from mesh.model.link_modes import CONDUCT, LinkMode
 from mesh.model.queues import QueuePolicy
 from mesh.model.reasons import SENTENCES, FilterCause, NotRead, NoWay, Reason
 from mesh.model.topology import WhenFull, ZoneKind
 from mesh.model.words import LinkWord
 from mesh.node.machine import OF_NEIGHBOUR
 from mesh.operate import doctor
-from mesh.operate.audit import drills
+from mesh.operate.audit import drills, heatmap
 from mesh.operate.audit.drills import DrillKind
+from mesh.operate.changes import arbiter, driver
+from mesh.trees import profiles
+from mesh.trees.settings import Profile
+from mesh.wire import deliveries, header
 from mesh.wire.keys import NEIGHBOUR_KEYS, NODE_KEYS
 from mesh.wire.state import READERS
+from mesh.worker.limits import endpoints as limits
 from schemas import parsed
-from streaming.audits import queues, walks
+from streaming.audits import cases, queues, walks
 from streaming.audits.rules import RULES as FINDING_RULES
 from streaming.audits.subscriptions import POLICIES_BY_PROMISE
 from streaming.tables import audited_keys
@@ -97,6 +103,7 @@ PAIRS = {
     ),
     "one-hop zones of the audit": (walks.ONE_HOP_KINDS, ONE_HOP),
     "one-hop zones of the checker": (reach.ONE_HOP_KINDS, ONE_HOP),
+    "what the audit says is wrong with single messages": (cases._TEXTS, get_args(cases.BlockFault)),
     "policies of the audit": ({*queues.SHARED, *queues.EACH} - {""}, QueuePolicy),
     "policies by what they promise": (endpoints.POLICIES, QueuePolicy),
     "policies by what they promise, of the audit": (POLICIES_BY_PROMISE, QueuePolicy),
@@ -126,6 +133,18 @@ PAIRS = {
     "states of links that the schema of heartbeats names": (
         words_of_schema(parsed("heartbeat"), "links", "state"),
         set(LinkWord) - {LinkWord.PAUSED, LinkWord.UNKNOWN},
+    ),
+    "what the ends of a link do": (CONDUCT, LinkMode),
+    "kinds of frames, by their number on the wire": (header._KINDS, FrameKind),
+    "classes of deliveries, by their number on the wire": (deliveries._CLASSES, MessageClass),
+    "profiles of the tree layer": (profiles._FLOODING, Profile),
+    "which stage of a change follows which": (arbiter._AFTER, Stage),
+    "what is told of the stages of a change": (driver._STAGES, Stage),
+    "what each stage of a change is to reach": (driver._GOALS, Stage),
+    "what is told of limits that are reached": (limits._THEN, WhenFull),
+    "cells of the heat map that something was judged for": (
+        heatmap._WORST,
+        set(heatmap.Cell) - {heatmap.Cell.QUIET, heatmap.Cell.BLIND},
     ),
     "formats of the doctor": (set(map(str, DoctorOutput)) - {"nagios", "prometheus"}, Output),
 }

@@ -11,6 +11,7 @@ from mesh.model.control import NO_TOPIC, Mark, Ownership, Scope
 from mesh.model.effects import RestartLeadership, WriteMark
 from mesh.model.inputs import OwnMarkRead
 from mesh.node.foreign_records import PATIENCE_MS, ForeignRecords
+from tests.said import noted
 
 SCOPE = Scope("Z", "", Ownership.OWN)
 STEP_MS = 100
@@ -29,6 +30,7 @@ class Topic:
         self.unread = [(at_ms, number) for number, at_ms in enumerate(written_ms, start=1)]
         self.now_ms = 0
         self.restarts = 0
+        self.effects: list[object] = []
         self.foreign = ForeignRecords(caught_up=True)
         self.leader: Any = SimpleNamespace(
             has_offered=True,
@@ -46,6 +48,7 @@ class Topic:
                 said = OwnMarkRead(SCOPE, mark(self.unread.pop(0)[1]))
                 self.foreign.read(self.leader, learner, said, self.now_ms)
             for effect in self.foreign.overwrite(self.leader, learner, self.now_ms):
+                self.effects.append(effect)
                 if isinstance(effect, WriteMark):
                     self.newest += 1
                     self.unread.append((self.now_ms, self.newest))
@@ -69,6 +72,8 @@ def test_a_record_that_took_the_place_of_the_newest_is_replaced_at_once_each_tim
     for _ in range(3):
         topic.unread.append((topic.now_ms, topic.newest - 1))
         assert topic.run(PATIENCE_MS.first + 500) == 1
+    told = {"log_level": "warning", "what": "the offers of Z:/own", "text": "written again"}
+    assert noted(topic.effects).of("control.foreign") == [told] * 3
 
 
 def test_a_mark_that_is_newer_outlives_what_the_leader_writes_after_it() -> None:
@@ -80,3 +85,5 @@ def test_a_mark_that_is_newer_outlives_what_the_leader_writes_after_it() -> None
         topic.unread.append((topic.now_ms, topic.newest))
         topic.run(STEP_MS)
     assert topic.restarts == 1
+    told = {"log_level": "warning", "what": "the mark of Z:/own", "text": "newer than the leader's"}
+    assert noted(topic.effects).of("control.foreign") == [told]

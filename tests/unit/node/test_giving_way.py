@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from mesh.model.effects import Note
 from mesh.model.links import (
     ABORT,
     ASK,
@@ -26,6 +25,7 @@ from mesh.node.giving_way import (
     GivingWay,
     Situation,
 )
+from tests.said import Said, noted
 
 ALL = ("u1", "u2", "u3")
 
@@ -102,8 +102,8 @@ class Talk:
     def holding(self) -> list[str]:
         return [uuid for uuid in ALL if self.records[uuid].reply.is_holding]
 
-    def notes(self, uuid: str) -> list[str]:
-        return [note.event for note in self.ways[uuid].notes]
+    def said(self, uuid: str) -> Said:
+        return noted(self.ways[uuid].notes)
 
 
 def test_all_hold_probe_twice_switch_and_go_on() -> None:
@@ -120,7 +120,9 @@ def test_all_hold_probe_twice_switch_and_go_on() -> None:
             seen.append(talk.step)
     assert seen == [HOLD, 2, 3, SWITCH, OPEN, JOIN, RUN]
     assert not talk.holding()
-    assert talk.notes("u1") == ["link.gives_way"]
+    assert talk.said("u1").of("link.gives_way") == [
+        {"log_level": "warning", "text": "what is new waits until n1-n2 gives way"}
+    ]
 
 
 def test_what_comes_between_two_probes_brings_another() -> None:
@@ -155,7 +157,9 @@ def test_who_does_not_answer_keeps_the_link_open() -> None:
     assert not talk.holding()
     talk.turn(STEP_MS)
     assert talk.step == ABORT
-    assert talk.ways["u1"].notes[-1] == Note("link.stays", {"nodes": "n3"})
+    assert talk.said("u1").of("link.stays") == [
+        {"log_level": "warning", "nodes": "n3", "text": "what is new waits until n1-n2 gives way"}
+    ]
     talk.turn(AGAIN_MS.first)
     assert talk.step == ASK
     talk.turn()
@@ -176,7 +180,8 @@ def test_behind_the_switch_sources_go_on_without_who_is_lost() -> None:
     talk.turn()
     talk.turn(SWITCH_MS)
     assert talk.step == RUN
-    assert talk.notes("u1")[-1] == "link.late"
+    late = {"log_level": "warning", "nodes": "n3", "text": "links not yet changed"}
+    assert talk.said("u1").of("link.late") == [late]
     talk.turn()
     talk.deaf, talk.is_shut = (), False
     talk.turn()
@@ -196,7 +201,8 @@ def test_nobody_holds_for_ever_for_one_that_is_gone() -> None:
     talk.turn()
     talk.turn(PATIENCE_MS)
     assert talk.holding() == ["u1"]
-    assert talk.notes("u2") == ["link.late"]
+    not_heard = {"log_level": "warning", "nodes": "n1", "text": "not heard"}
+    assert talk.said("u2").of("link.late") == [not_heard]
     talk.turn()
     assert talk.holding() == ["u1"]
     talk.deaf = ()

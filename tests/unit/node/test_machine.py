@@ -71,6 +71,7 @@ from mesh.model.words import EndpointWord
 from mesh.node.machine import REPORT_MS, NodeMachine
 from mesh.node.unproven_neighbours import PATIENCE_MS
 from mesh.wire.control import encode_heartbeat
+from tests.said import noted
 
 TOPOLOGY = topology_from_mapping(
     {
@@ -115,7 +116,7 @@ def effects_of(machine: NodeMachine, *inputs: object) -> list[object]:
 
 
 def test_nothing_is_routed_before_every_input_is_read() -> None:
-    """Spec: K23, C4 of reliability.md."""
+    """Spec: K23, DMR-7, C4 of reliability.md."""
     machine = NodeMachine(TOPOLOGY, "a", "uuid-a")
     effects = effects_of(machine, Ticked(0), ClientsCaughtUp(), NeighbourCaughtUp("b"))
     assert not any(isinstance(effect, Reroute) for effect in effects)
@@ -161,6 +162,28 @@ def test_after_a_quiet_time_a_subscription_is_routed_at_once_and_others_gather_b
     assert routed(*(SubscriptionRead(n, "s", f"y/{n}", Subscription()) for n in (1, 2))) == []
     [second] = routed(LaneApplied(0, first.in_force), Ticked(2_000))
     assert (first.cuts, second.cuts) == ({"uuid-a": 0}, {"uuid-a": 2})
+
+
+def test_however_often_clients_change_their_minds_routes_change_ten_times_a_second(
+    machine: NodeMachine,
+) -> None:
+    """And the node's address tells with each change up to which record they are known. Spec: K25."""
+    machine.step(Ticked(1_000))
+    told: list[int] = []
+    routed = 0
+    for offset, now in enumerate(range(1_010, 2_010, 10)):
+        wish = Subscription() if offset % 2 == 0 else None
+        inputs = Ticked(now), SubscriptionRead(offset, "s", "x", wish)
+        effects = effects_of(machine, *inputs, LaneApplied(0, machine.in_force))
+        routed += sum(isinstance(one, Reroute) for one in effects)
+        told += [
+            one.interest.clients_offset
+            for one in effects
+            if isinstance(one, WriteAdvert) and (one.scope, one.filter_) == (TO_B, "$node/uuid-a")
+        ]
+    assert routed == len(told) == 10
+    assert told == sorted(told)
+    assert told[-1] >= 80
 
 
 def apply_now(machine: NodeMachine, now: int) -> list[object]:
@@ -317,11 +340,13 @@ def test_a_silent_neighbour_keeps_only_its_guaranteed_interest(machine: NodeMach
     learn_from_b(machine)
     machine.step(BeatRead("b", Heartbeat(7, 1, True)))
     effects = effects_of(machine, Ticked(10_800), Ticked(11_000))
-    assert any(isinstance(e, Note) and e.event == "neighbour.down" for e in effects)
+    about_b = {"log_level": "warning", "neighbour": "b"}
+    assert about_b in noted(effects).of("neighbour.down")
     members = machine.router.table.members("x")
     assert [interest for _, interest in members] == [Interest(durable=True, live=False)]
     machine.step(LaneApplied(0, machine.in_force))
-    effects_of(machine, BeatRead("b", Heartbeat(7, 2, True)), Ticked(11_400))
+    effects = effects_of(machine, BeatRead("b", Heartbeat(7, 2, True)), Ticked(11_400))
+    assert noted(effects).of("neighbour.up") == [about_b]
     assert [interest for _, interest in machine.router.table.members("x")] == [Interest()]
 
 
@@ -331,7 +356,7 @@ def test_who_has_just_begun_to_listen_has_missed_no_beats() -> None:
     late = 3_600_000
     assert not any(isinstance(e, Note) for e in effects_of(machine, Ticked(late)))
     effects = effects_of(machine, Ticked(late + 10_900), Ticked(late + 11_000))
-    assert [e.event for e in effects if isinstance(e, Note)] == ["neighbour.down"] * 2
+    assert [one["neighbour"] for one in noted(effects).of("neighbour.down")] == ["b", "c"]
 
 
 @pytest.mark.parametrize("letter", ["x", "\N{LATIN SMALL LETTER U WITH DIAERESIS}"])
@@ -400,7 +425,9 @@ def test_a_second_class_for_one_endpoint_is_refused_until_the_first_has_ended(
     machine.step(SubscriptionRead(0, "s", "x", Subscription()))
     direct = Subscription(message_class=MessageClass.DIRECT)
     effects = effects_of(machine, SubscriptionRead(1, "s", "y", direct))
-    assert [e.event for e in effects if isinstance(e, Note)] == ["subscription.refused"]
+    [told] = noted(effects).of("subscription.refused")
+    assert told["endpoint"] == "s"
+    assert "its subscription to y, of another kind or class, attracts nothing" in told["text"]
     assert ("s", "y") not in machine.learner.clients.wanted.asked
     effects = effects_of(machine, SubscriptionRead(2, "s", "x", None))
     assert EnsureEndpoint("s", MessageClass.DIRECT) in effects
@@ -584,14 +611,15 @@ def test_who_has_offered_nothing_yet_proves_nothing_by_a_mark() -> None:
     assert (again.number, again.count) == (mark.number + 1, 2)
 
 
-@pytest.mark.parametrize("reset", [NeighbourReset("b"), ClientsReset()])
+@pytest.mark.parametrize(("reset", "of"), [(NeighbourReset("b"), "b"), (ClientsReset(), CLIENTS)])
 def test_lanes_report_once_more_when_all_workers_have_seen_that_a_topic_is_another_one(
-    machine: NodeMachine, reset: object
+    machine: NodeMachine, reset: object, of: str
 ) -> None:
     """What a mate read of them before it had seen that counts for nothing there. Spec: K23, K25."""
     machine.step(MarkRead("b", FROM_B, ScopeWriter().next_mark(1)))
     apply_now(machine, 1_000)
-    machine.step(reset)
+    [told] = noted(effects_of(machine, reset)).of("control.recreated")
+    assert told == {"log_level": "warning", "of": of, "text": "it is read again"}
 
     def reports(begin: int, end: int) -> int:
         effects = [one for ms in range(begin, end, 500) for one in machine.step(Ticked(ms))]
@@ -614,6 +642,8 @@ def test_who_leads_a_neighbour_and_has_no_mark_of_its_own_there_is_read_again(
     for number, ms in enumerate(range(1_000, PATIENCE_MS.first + 3_000, 500)):
         effects += effects_of(machine, BeatRead("b", Heartbeat(2, number, ready=True)), Ticked(ms))
     assert (ReadAgain("b") in effects) == (epoch != 2)
+    about_b = {"log_level": "warning", "neighbour": "b"}
+    assert (about_b in noted(effects).of("neighbour.doubted")) == (epoch != 2)
 
 
 @pytest.mark.parametrize("name", ["b", "clients"])

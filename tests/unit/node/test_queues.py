@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.core.endpoints import QueueRules
 from mesh.core.interest import InterestTable, Member
 from mesh.model.control import EndpointKind, Interest, Subscription
 from mesh.model.frames import MessageClass
@@ -96,13 +97,13 @@ def test_a_direct_queue_is_not_waited_for() -> None:
 def test_the_declared_policy_is_good_and_must_not_be_contradicted() -> None:
     """Spec: K13."""
     declared = {"Q": Queue(name="Q", policy=QueuePolicy.HOME, home="b")}
-    own, table = OwnQueues("a", declared), InterestTable()
+    own, table = OwnQueues("a", QueueRules(declared)), InterestTable()
     assert settled(own, table, x=queue()) == ["$queue/q/a", "$queue/q/a/proxy/x"]
     assert settled(own, table, x=queue("any")) == []
     (status,) = own.statuses()
     assert (status.endpoint, status.state) == ("q", EndpointWord.REFUSED)
     assert status.reason.startswith("queue Q is declared with policy home, not any; subscribe with")
-    own.declared = {}
+    own.rules = QueueRules()
     assert settled(own, table, x=queue("any")) == ["$queue/q/a", "$queue/q/a/any/x"]
     assert not own.refused
 
@@ -110,7 +111,7 @@ def test_the_declared_policy_is_good_and_must_not_be_contradicted() -> None:
 def test_what_is_refused_is_told_no_more_once_it_has_ended() -> None:
     """Though the node has no queue any more: a channel may have its name then. Spec: K13."""
     declared = {"Q": Queue(name="Q", policy=QueuePolicy.LOCAL)}
-    own, table = OwnQueues("a", declared), InterestTable()
+    own, table = OwnQueues("a", QueueRules(declared)), InterestTable()
     assert settled(own, table, x=queue("any")) == []
     assert [one.endpoint for one in own.statuses()] == ["q"]
     assert settled(own, table) == []

@@ -47,6 +47,7 @@ from mesh.model.interest_inputs import CHANGE
 from mesh.model.queues import Queue, QueuePolicy
 from mesh.node.machine import NodeMachine
 from mesh.node.relinking import link_changes, with_node
+from tests.said import noted
 from tests.unit.node.led import (
     FROM,
     TO_B,
@@ -188,8 +189,10 @@ def test_a_leader_that_begins_in_the_middle_awaits_only_what_the_change_has_brou
         machine.step(LeadershipTaken(4, {}))
         unreached = NeighbourUnproven("b", is_reached=False)
         inputs = [ClientsCaughtUp(), unreached, NeighbourCaughtUp("c")]
-        for input_ in (*inputs, LaneApplied(0, {CHANGE: change_version(8, Stage.SWITCH)})):
-            machine.step(input_)
+        applied = LaneApplied(0, {CHANGE: change_version(8, Stage.SWITCH)})
+        effects = [one for input_ in (*inputs, applied) for one in machine.step(input_)]
+        frozen = {"log_level": "warning", "neighbour": "b", "text": "it was not reached"}
+        assert noted(effects).of("neighbour.frozen") == [frozen]
         status = status_of(machine)
         assert status.is_done == is_done
         assert status.open_links == ((("a", "c"),) if awaited else ())

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from mesh.config.published import published_document
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.queues import QueuePolicy
-from mesh.operate.audit.proof import Proof, ProofState
+from mesh.operate.audit.proof import ProofProgress, ProofState
 from mesh.operate.changes.in_force import TopologyInForce
 from mesh.operate.changes.plan import Place, SettingChange, TopicsChange, make_plan
 from mesh.operate.changes.plan_file import plan_document
@@ -150,7 +150,7 @@ def test_what_the_doctor_found_and_mended() -> None:
 
 def test_how_far_all_is_proven() -> None:
     """The page and `mesh status` begin with it."""
-    proof = Proof(
+    proof = ProofProgress(
         state=ProofState.PARTIAL, text="Not all is proven yet", until_ms=5, heard_ms=9, open=0,
         doubts=("one", "two"),
     )  # fmt: skip

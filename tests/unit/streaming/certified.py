@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mesh.model.control import Subscription
@@ -10,13 +12,13 @@ from mesh.model.frames import TopicPartition as Place
 from mesh.model.state import Cut
 from streaming.audits.block_judgements import World
 from streaming.audits.blocks import Blocks
-from streaming.audits.cases import CaseOutcome
+from streaming.audits.cases import CaseOutcome, Want
 from streaming.audits.certificates import Certifier
 from streaming.audits.eras import Eras
 from streaming.audits.finding_register import Register
-from streaming.audits.holds import Holds
+from streaming.audits.holds import OpenHolds
 from streaming.audits.hop_progress import HopProgress
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.names import Names
 from streaming.audits.settlement import settle
 from streaming.tables.digest import Digest
@@ -37,6 +39,11 @@ def digest(*offsets: int) -> Digest:
     return total
 
 
+def is_wanted(want: Want, subject: str) -> bool:
+    """Return what Java would."""
+    return re.search(want.pattern.replace("\\z", "\\Z"), subject) is not None
+
+
 class Table:
     """A certifier, the audits beside it, and a clock."""
 
@@ -44,12 +51,12 @@ class Table:
         self.certifier = Certifier(Blocks("mesh."))
         self.at_s = 100.0
         names = Names({"aa": PLACE.topic}, {PLACE.topic: "aa"}, {"a": "u"})
-        interest = Interest()
+        interest = SubscriptionHistory()
         interest.subscribe(ENDPOINT, "acme/>", Subscription(), 0)
         self.world = World(
             names=names,
             interest=interest,
-            progress=HopProgress("mesh.", Holds("mesh.")),
+            progress=HopProgress("mesh.", OpenHolds("mesh.")),
             heads={},
             carriers=lambda *_: [],
             eras=Eras("mesh."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.model.state import Dropped, Ledger, SourceRange
-from streaming.audits.accounts import COUNTS_MAX, Accounts
+from streaming.audits.accounts import COUNTS_MAX, OutboxAccounts
 from streaming.tables.rows import FramePlace, FrameRow, SourceKey, StrayRow, TopicPartition
 
 OUTBOX = TopicPartition("mesh.a.to.b.d", 0)
@@ -13,11 +13,11 @@ ID = b"\1" * 16
 
 
 @pytest.fixture
-def accounts() -> Accounts:
-    return Accounts("mesh.")
+def accounts() -> OutboxAccounts:
+    return OutboxAccounts("mesh.")
 
 
-def write(accounts: Accounts, first: int, *sizes: int, topic: str = OUTBOX.topic) -> None:
+def write(accounts: OutboxAccounts, first: int, *sizes: int, topic: str = OUTBOX.topic) -> None:
     """Read frames of an outbox, of so many messages each, from an offset on."""
     last = first + len(sizes) - 1
     row = FrameRow(
@@ -43,7 +43,7 @@ def write(accounts: Accounts, first: int, *sizes: int, topic: str = OUTBOX.topic
 
 
 def tell(
-    accounts: Accounts,
+    accounts: OutboxAccounts,
     first: int,
     next_: int,
     messages: int,
@@ -57,11 +57,11 @@ def tell(
     accounts.ledger(node, Ledger(node=node, lane=0, lane_epoch=1, sources=[source], dropped=told))
 
 
-def found(accounts: Accounts) -> list[tuple[int | None, int | None, int, str]]:
+def found(accounts: OutboxAccounts) -> list[tuple[int | None, int | None, int, str]]:
     return [(one.first, one.last, one.count, one.anchor) for one in accounts.judge()]
 
 
-def test_what_is_read_message_by_message_is_accounted_for(accounts: Accounts) -> None:
+def test_what_is_read_message_by_message_is_accounted_for(accounts: OutboxAccounts) -> None:
     """Dropped ones included: a node counts them as read, and says why they went nowhere."""
     write(accounts, 0, 5, 3, 1)
     tell(accounts, 0, 2, 8)
@@ -70,7 +70,9 @@ def test_what_is_read_message_by_message_is_accounted_for(accounts: Accounts) ->
     assert accounts.open[OUTBOX].agreed is not None
 
 
-def test_frames_that_a_reader_passed_without_a_word_are_named_once(accounts: Accounts) -> None:
+def test_frames_that_a_reader_passed_without_a_word_are_named_once(
+    accounts: OutboxAccounts,
+) -> None:
     write(accounts, 0, 5, 3, 1, 4)
     tell(accounts, 0, 1, 5)
     tell(accounts, 2, 4, 5)
@@ -82,13 +84,13 @@ def test_frames_that_a_reader_passed_without_a_word_are_named_once(accounts: Acc
     assert found(accounts) == []
 
 
-def test_a_reader_that_says_more_than_there_is_is_named_too(accounts: Accounts) -> None:
+def test_a_reader_that_says_more_than_there_is_is_named_too(accounts: OutboxAccounts) -> None:
     write(accounts, 0, 2, 2)
     tell(accounts, 0, 2, 5)
     assert found(accounts) == [(0, 1, 1, "more")]
 
 
-def test_while_a_side_is_behind_nothing_is_said(accounts: Accounts) -> None:
+def test_while_a_side_is_behind_nothing_is_said(accounts: OutboxAccounts) -> None:
     """Whichever: outbox and ledger are in different Kafka clusters, read one after the other."""
     tell(accounts, 0, 2, 4)
     assert found(accounts) == []
@@ -100,7 +102,9 @@ def test_while_a_side_is_behind_nothing_is_said(accounts: Accounts) -> None:
     assert found(accounts) == [(0, 3, 1, "fewer")]
 
 
-def test_a_link_that_never_rests_is_compared_where_batches_end_alike(accounts: Accounts) -> None:
+def test_a_link_that_never_rests_is_compared_where_batches_end_alike(
+    accounts: OutboxAccounts,
+) -> None:
     for first in range(0, 40, 4):
         write(accounts, first, 1, 1, 1, 1)
     for first in range(0, 39, 3):
@@ -110,7 +114,7 @@ def test_a_link_that_never_rests_is_compared_where_batches_end_alike(accounts: A
 
 @pytest.mark.parametrize("reason", ["takeover", "retention"])
 def test_frames_passed_over_with_a_word_explain_what_they_can_hold(
-    accounts: Accounts, reason: str
+    accounts: OutboxAccounts, reason: str
 ) -> None:
     """Frames are counted, for nobody has looked how many messages they hold. Spec: K18."""
     write(accounts, 0, 4, 4, 4)
@@ -121,7 +125,7 @@ def test_frames_passed_over_with_a_word_explain_what_they_can_hold(
     assert found(accounts) == [(3, 5, 12, "fewer")]
 
 
-def test_records_that_are_no_frames_are_read_as_nothing(accounts: Accounts) -> None:
+def test_records_that_are_no_frames_are_read_as_nothing(accounts: OutboxAccounts) -> None:
     write(accounts, 0, 2)
     accounts.frames([], [StrayRow(OUTBOX, 1, 1, 1)])
     write(accounts, 2, 2)
@@ -130,7 +134,9 @@ def test_records_that_are_no_frames_are_read_as_nothing(accounts: Accounts) -> N
     assert accounts.open[OUTBOX].agreed is not None
 
 
-def test_who_begins_in_the_middle_compares_from_the_next_meeting_on(accounts: Accounts) -> None:
+def test_who_begins_in_the_middle_compares_from_the_next_meeting_on(
+    accounts: OutboxAccounts,
+) -> None:
     """A fresh auditor on an old mesh: outboxes and ledgers are kept for different times."""
     write(accounts, 50, 3, 3)
     tell(accounts, 30, 52, 99)
@@ -141,7 +147,7 @@ def test_who_begins_in_the_middle_compares_from_the_next_meeting_on(accounts: Ac
 
 
 def test_what_was_deleted_before_the_auditor_read_it_is_not_held_against_anybody(
-    accounts: Accounts,
+    accounts: OutboxAccounts,
 ) -> None:
     write(accounts, 0, 3)
     write(accounts, 5, 3)
@@ -155,7 +161,7 @@ def test_what_was_deleted_before_the_auditor_read_it_is_not_held_against_anybody
     assert found(accounts) == []
 
 
-def test_a_topic_that_was_recreated_begins_anew(accounts: Accounts) -> None:
+def test_a_topic_that_was_recreated_begins_anew(accounts: OutboxAccounts) -> None:
     write(accounts, 0, 3, 3)
     tell(accounts, 0, 2, 6)
     assert found(accounts) == []
@@ -166,7 +172,7 @@ def test_a_topic_that_was_recreated_begins_anew(accounts: Accounts) -> None:
     assert found(accounts) == []
 
 
-def test_nobody_else_speaks_for_a_reader(accounts: Accounts) -> None:
+def test_nobody_else_speaks_for_a_reader(accounts: OutboxAccounts) -> None:
     write(accounts, 0, 3)
     tell(accounts, 0, 1, 1, node="c")
     assert found(accounts) == []
@@ -178,7 +184,7 @@ def test_nobody_else_speaks_for_a_reader(accounts: Accounts) -> None:
     assert list(accounts.open) == [OUTBOX]
 
 
-def test_what_waits_for_the_other_side_is_bounded(accounts: Accounts) -> None:
+def test_what_waits_for_the_other_side_is_bounded(accounts: OutboxAccounts) -> None:
     for offset in range(2 * COUNTS_MAX):
         write(accounts, offset, 1)
     account = accounts.open[OUTBOX]

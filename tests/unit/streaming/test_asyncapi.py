@@ -13,7 +13,7 @@ import schemas
 from mesh.model.control import Subscription
 from mesh.model.topics import TopicNames
 from streaming.audits.interest import EndpointKey
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.outputs import ENDPOINTS_MAX, TABLES, status_records
 from streaming.job.state import State
 from tests.unit.streaming.test_job import state, topology  # noqa: F401  # fixtures
@@ -44,7 +44,7 @@ def messages_of(document: dict[str, Any], table: str) -> list[dict[str, Any]]:
     return [found(document, one) for one in told]
 
 
-def is_told(document: dict[str, Any], output: Output) -> bool:
+def is_told(document: dict[str, Any], output: SinkRecord) -> bool:
     """Return whether the document has a message of which key and value are like these."""
     value = None if output.value is None else json.loads(output.value)
     table = output.topic.removeprefix("mesh.audit.")
@@ -120,6 +120,6 @@ def test_a_record_of_another_topic_is_none_of_its_messages(
     """Else the test above could not fail."""
     (status,) = status_records(state, TopicNames("mesh."), 1, {}, is_final=True)
     text = status.value
-    assert not is_told(document, Output("mesh.audit.status", "elsewhere", text))
-    assert not is_told(document, Output("mesh.audit.findings", "0" * 16, text))
-    assert not is_told(document, Output("mesh.audit.certificates", "x", None))
+    assert not is_told(document, SinkRecord("mesh.audit.status", "elsewhere", text))
+    assert not is_told(document, SinkRecord("mesh.audit.findings", "0" * 16, text))
+    assert not is_told(document, SinkRecord("mesh.audit.certificates", "x", None))

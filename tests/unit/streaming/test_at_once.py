@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.tables.rows import Batch, StrayRow
+from streaming.tables.rows import MicroBatch, StrayRow
 from tests.unit.streaming.test_recreated import TARGET, Bench, Reader, delivered, id_of
 
 
@@ -35,10 +35,10 @@ def bench(tmp_path: Path) -> Bench:
     return made
 
 
-def doubtful() -> Batch:
+def doubtful() -> MicroBatch:
     """Return a record that is no delivery, and a delivery that is to be read again."""
     late = delivered(0, 4, id_of(1))._replace(late=1)
-    return Batch(deliveries=[late], strays=[StrayRow(TARGET, 1, 9, 9)])
+    return MicroBatch(deliveries=[late], strays=[StrayRow(TARGET, 1, 9, 9)])
 
 
 def test_a_record_that_is_none_does_not_wait_for_what_is_doubted_beside_it(bench: Bench) -> None:

@@ -12,8 +12,8 @@ from mesh.errors import TransportUnavailableError
 from streaming.job import auditor
 from streaming.job.auditor import ONE_TASK_MAX
 from streaming.job.bundler import Bundler
-from streaming.job.sources import RETRY_S, Sources
-from streaming.tables.rows import Batch
+from streaming.job.sources import RETRY_S, AuditedKafkaClusters
+from streaming.tables.rows import MicroBatch
 from tests.unit.streaming.test_recreated import INGRESS, Bench
 
 ASKED = {"k1": ["flights/>"], "k2": ["alerts/*"], "k3": ["board/>"]}
@@ -59,7 +59,9 @@ class Bundled:
         self.clock_s = 100.0
         self.brokers = {kafka: Broker(node) for node, kafka in HOMES.items()}
         brokers: Any = self.brokers
-        self.sources = Sources("mesh.", brokers, dict(HOMES), clock=lambda: self.clock_s)
+        self.sources = AuditedKafkaClusters(
+            "mesh.", brokers, dict(HOMES), clock=lambda: self.clock_s
+        )
         self.sources.unread = dict.fromkeys(HOMES.values(), "nothing of it has been read yet")
         self.reader = Reader()
         reader: Any = self.reader
@@ -123,7 +125,7 @@ def test_what_is_small_hangs_on_what_is_read_and_not_on_cores(
     smalls: list[bool] = []
     monkeypatch.setattr(Bundler, "of", lambda *_, is_small: smalls.append(is_small))
     monkeypatch.setattr(
-        auditor, "rows_of", lambda *told: asked.append((smalls[-1], told[-1])) or Batch()
+        auditor, "rows_of", lambda *told: asked.append((smalls[-1], told[-1])) or MicroBatch()
     )
     made = Bench(tmp_path).auditor
     assert made.tasks == 1

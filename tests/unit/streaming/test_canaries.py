@@ -7,7 +7,7 @@ import pytest
 from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.joins import Join
 from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
-from streaming.audits.canaries import EVERY_S, LOST_S, RECENT_MAX, Canaries, Way, ways_of
+from streaming.audits.canaries import EVERY_S, LOST_S, RECENT_MAX, Canaries, CanaryWay, ways_of
 
 
 def mesh(*zones: Zone, **more: object) -> Topology:
@@ -61,13 +61,13 @@ def test_none_goes_over_a_join() -> None:
     assert set(told(mesh(EU, join))) == {"a->b", "b->a"}
 
 
-AB = Way("a", "b")
+AB = CanaryWay("a", "b")
 
 
 @pytest.fixture
 def canaries() -> Canaries:
     made = Canaries("r1")
-    made.follow({AB: ("EU",), Way("b", "a"): ("EU",)}, 100.0)
+    made.follow({AB: ("EU",), CanaryWay("b", "a"): ("EU",)}, 100.0)
     return made
 
 
@@ -76,13 +76,13 @@ def test_one_goes_every_ten_seconds_and_the_first_after_ten(canaries: Canaries) 
     assert list(canaries.go(["a"], 100.0 + EVERY_S - 1)) == []
     assert list(canaries.go(["a"], 100.0 + EVERY_S)) == [(AB, 1)]
     assert list(canaries.go(["a"], 101.0 + EVERY_S)) == []
-    assert list(canaries.go(["b"], 101.0 + EVERY_S)) == [(Way("b", "a"), 2)]
+    assert list(canaries.go(["b"], 101.0 + EVERY_S)) == [(CanaryWay("b", "a"), 2)]
     assert list(canaries.go(["a"], 100.0 + 2 * EVERY_S)) == [(AB, 3)]
 
 
 def test_what_comes_is_timed_once_and_only_if_it_is_of_this_run(canaries: Canaries) -> None:
     assert list(canaries.go(["a"], 110.0)) == [(AB, 1)]
-    for way, run, number in ((AB, "r0", 1), (Way("b", "a"), "r1", 1), (AB, "r1", 2)):
+    for way, run, number in ((AB, "r0", 1), (CanaryWay("b", "a"), "r1", 1), (AB, "r1", 2)):
         canaries.come(way, run, number, 110.1)
     assert canaries.take_changed() == []
     canaries.come(AB, "r1", 1, 110.25)
@@ -114,15 +114,15 @@ def test_only_the_newest_are_kept(canaries: Canaries) -> None:
 
 
 def test_another_topology_keeps_the_counts_of_ways_that_stay(canaries: Canaries) -> None:
-    assert list(canaries.go(["a", "b"], 110.0)) == [(AB, 1), (Way("b", "a"), 2)]
-    canaries.follow({AB: ("EU",), Way("a", "c"): ("WO",)}, 111.0)
-    canaries.come(Way("b", "a"), "r1", 2, 111.0)
-    assert (canaries.tallies[AB].sent, Way("b", "a") in canaries.tallies) == (1, False)
+    assert list(canaries.go(["a", "b"], 110.0)) == [(AB, 1), (CanaryWay("b", "a"), 2)]
+    canaries.follow({AB: ("EU",), CanaryWay("a", "c"): ("WO",)}, 111.0)
+    canaries.come(CanaryWay("b", "a"), "r1", 2, 111.0)
+    assert (canaries.tallies[AB].sent, CanaryWay("b", "a") in canaries.tallies) == (1, False)
     assert list(canaries.go(["a"], 120.0)) == [(AB, 3)]
-    assert list(canaries.go(["a"], 121.0)) == [(Way("a", "c"), 4)]
+    assert list(canaries.go(["a"], 121.0)) == [(CanaryWay("a", "c"), 4)]
 
 
 @pytest.mark.parametrize("subject", ["", "audit-canary", "audit-canary/a", "x/a/b", "a/b/c/d"])
 def test_other_subjects_are_no_way(subject: str) -> None:
-    assert Way.of(subject) is None
-    assert Way.of(AB.subject) == AB
+    assert CanaryWay.of(subject) is None
+    assert CanaryWay.of(AB.subject) == AB

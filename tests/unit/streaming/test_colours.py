@@ -14,7 +14,7 @@ from streaming.audits.splits import SILENT_S, Splits
 from streaming.job.intake import take_batch
 from streaming.job.plain import from_plain, to_plain
 from streaming.job.state import State
-from streaming.tables.rows import Batch, SmallRow, TopicPartition
+from streaming.tables.rows import MicroBatch, SmallRow, TopicPartition
 
 CHAIN = {
     "kafka": {"k": {}},
@@ -28,7 +28,7 @@ def test_colours_come_with_heartbeats_and_are_kept() -> None:
     state = State.of(topology_from_mapping(CHAIN))
     beat = encode_heartbeat(Heartbeat(1, 1, ready=True, colour="red"))
     place = TopicPartition(TopicNames().control("b"), 0)
-    take_batch(state, Batch(small=[SmallRow(place, 0, "heartbeat", beat, 0)]), 1.0)
+    take_batch(state, MicroBatch(small=[SmallRow(place, 0, "heartbeat", beat, 0)]), 1.0)
     assert state.colours.of == {"b": "red"}
     state.colours.differs = ((("a", "b"), ("c",)), (("a", "b", "c"),))
     assert from_plain(State, to_plain(state)).colours == state.colours

@@ -13,7 +13,7 @@ from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.state import Cut
 from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Stretch
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.spans import claims_on
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
@@ -38,7 +38,7 @@ CHAIN = topology_from_mapping(
 
 def claims(subscription: Subscription, *, node: str = "c", filter_: str = ">") -> list[Claim]:
     """What an endpoint claims of what is published at a, once its cut is there."""
-    interest = Interest()
+    interest = SubscriptionHistory()
     endpoint = EndpointKey(node, "s")
     interest.subscribe(endpoint, filter_, subscription, 0)
     interest.lanes.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
@@ -76,7 +76,7 @@ def test_who_attracts_nothing_must_get_what_is_published_at_its_node_alone() -> 
 
 def test_a_subscription_that_is_exported_later_is_another_one() -> None:
     """It must be served from then on only. Spec: DMR-12, K25."""
-    interest = Interest()
+    interest = SubscriptionHistory()
     endpoint = EndpointKey("c", "s")
     interest.subscribe(endpoint, "x", Subscription(noexport=True), 3)
     interest.subscribe(endpoint, "x", Subscription(noexport=True), 4)

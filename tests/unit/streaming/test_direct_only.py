@@ -12,7 +12,7 @@ from mesh.model.control import Subscription
 from mesh.model.state import Cut
 from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Stretch
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.spans import claims_on
 from streaming.audits.ways import Ways
 from streaming.tables.rows import SourceKey, TopicPartition
@@ -35,7 +35,7 @@ MESH = topology_from_mapping(
 def claims(node: str, letter: str = "g") -> list[Claim]:
     """What an endpoint claims of what is published at a, once its cut is there."""
     place = TopicPartition(f"mesh.a.in.{letter}", 0)
-    interest, endpoint = Interest(), EndpointKey(node, "s")
+    interest, endpoint = SubscriptionHistory(), EndpointKey(node, "s")
     interest.subscribe(endpoint, ">", Subscription(), 0)
     interest.lanes.cut(Cut(place.topic, b"", 0, 5, "u", 0))
     return list(

@@ -11,15 +11,16 @@ import pytest
 
 from mesh.errors import TransportUnavailableError
 from streaming.audits.block import Certificate
-from streaming.audits.comparisons import Waiting
+from streaming.audits.comparisons import UncertifiedRange
 from streaming.audits.interest import EndpointKey
 from streaming.audits.strangers import StrangerKey
-from streaming.job.drain import ASK_EVERY_S, DRAIN_STILL_S, STILL_LOOKS, Drain
-from streaming.job.sources import Sources
+from streaming.audits.unwanted_deliveries import AbridgedDeliveries
+from streaming.job.drain import ASK_EVERY_S, DRAIN_STILL_S, STILL_LOOKS, AuditorDrain
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
-from streaming.job.supervisor import Supervisor
+from streaming.job.supervisor import QuerySupervisor
 from streaming.tables.digest import Digest
-from streaming.tables.rows import IngressRow, SourceKey, TopicPartition
+from streaming.tables.rows import IngressRow, SourceKey, TopicPartition, UnwantedRow
 from tests.streaming.planted import chain_topology
 
 PLACE = TopicPartition("mesh.a.in.g", 0)
@@ -54,13 +55,13 @@ class Mesh:
     near: Brokers = field(default_factory=lambda: Brokers({PLACE: 5, CONTROL: 3}))
     far: Brokers = field(default_factory=lambda: Brokers({FAR: 2}))
     state: State = field(default_factory=lambda: State.of(chain_topology()))
-    drain: Drain = field(default_factory=Drain)
+    drain: AuditorDrain = field(default_factory=AuditorDrain)
     now_s: float = 1000.0
 
     def __post_init__(self) -> None:
         homes = dict(self.state.eras.homes())
         brokers = {"k1": self.near, "k2": self.far}
-        self.sources = Sources("mesh.", brokers, homes=homes)  # type: ignore[arg-type]
+        self.sources = AuditedKafkaClusters("mesh.", brokers, homes=homes)  # type: ignore[arg-type]
 
     def look(self, seconds: float = 1.0) -> bool:
         """Ask and look once, some time later."""
@@ -79,7 +80,7 @@ class Mesh:
         self.state.certifier.blocks.publish([row], self.now_s)
 
     def waits(self, reason: str, block: int = 0, last: int = 4, of: str = str(ENDPOINT)) -> None:
-        self.state.certifier.waiting = [Waiting(str(PLACE), block, of, last, reason)]
+        self.state.certifier.waiting = [UncertifiedRange(str(PLACE), block, of, last, reason)]
 
     def certify(self, last: int) -> None:
         self.state.certifier.blocks.open[PLACE][0].issued[ENDPOINT] = Certificate(
@@ -218,12 +219,22 @@ class Living:
         self.judged += 1
 
 
+def test_what_has_too_many_subjects_is_waited_for_until_it_is_read_again(mesh: Mesh) -> None:
+    row = UnwantedRow(TopicPartition("mesh.b.ep.s1", 0), SourceKey("dd", 0), 9, 0, 8, 0, 8, ("x",))
+    mesh.state.unwanted.abridged.append(AbridgedDeliveries(row, "x", mesh.now_s))
+    mesh.read()
+    assert not mesh.look()
+    assert mesh.drain.left == ("what looks wrong is not read again yet",)
+    mesh.state.unwanted.abridged.clear()
+    assert mesh.look()
+
+
 def test_the_supervisor_ends_on_a_mesh_that_lives(mesh: Mesh, monkeypatch) -> None:
     """It waited for three seconds without a batch, and nodes beat each second."""
     monkeypatch.setattr("streaming.job.supervisor.PULSE_S", 0.0)
     living = Living(mesh)
     flock = SimpleNamespace(follow=lambda _: None)
-    supervisor = Supervisor(living, living, living, flock, print)  # type: ignore[arg-type]
+    supervisor = QuerySupervisor(living, living, living, flock, print)  # type: ignore[arg-type]
     mesh.publish(4)
     mesh.waits("b to read on")
     living.steps = [mesh.read]
@@ -245,7 +256,7 @@ def test_the_supervisor_leaves_it_to_a_batch_that_is_made_to_judge(
     living.is_making = is_making
     living.steps = [lambda: None, lambda: None, living.stopping.set]
     flock = SimpleNamespace(follow=followed.append)
-    Supervisor(living, living, living, flock, print).watch()  # type: ignore[arg-type]
+    QuerySupervisor(living, living, living, flock, print).watch()  # type: ignore[arg-type]
     assert bool(living.judged) is not is_making
     assert followed
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mesh.errors import TransportUnavailableError
 from mesh.wire.control import decode_subscription
 from mesh.wire.keys import parse_subscription_key
-from streaming.audits.interest import EndpointKey, Interest
-from streaming.job.early_subscriptions import EarlySubscriptions
-from streaming.job.sources import Sources
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
+from streaming.job.early_subscriptions import EarlySubscriptions, asked_by
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.rows import SmallRow, TopicPartition
 
 CLIENTS = TopicPartition("mesh.a.clients", 0)
@@ -34,14 +34,16 @@ class Broker:
 
 
 def early_of(end: int) -> EarlySubscriptions:
-    return EarlySubscriptions(Sources("mesh.", {"k1": Broker(end)}, homes={"a": "k1", "b": "k2"}))
+    return EarlySubscriptions(
+        AuditedKafkaClusters("mesh.", {"k1": Broker(end)}, homes={"a": "k1", "b": "k2"})
+    )
 
 
 def row(offset: int, key: str, value: bytes | None = CHANNEL) -> SmallRow:
     return SmallRow(CLIENTS, offset, key, value, offset)
 
 
-def take(interest: Interest, rows: Sequence[SmallRow]) -> None:
+def take(interest: SubscriptionHistory, rows: Sequence[SmallRow]) -> None:
     for one in rows:
         name, filter_ = parse_subscription_key(one.key.encode())
         if one.value is None:
@@ -52,7 +54,7 @@ def take(interest: Interest, rows: Sequence[SmallRow]) -> None:
 
 
 def firsts(rows: Sequence[SmallRow]) -> Sequence[int]:
-    return [one.offset for one in early_of(9).firsts(rows, Interest())]
+    return [one.offset for one in early_of(9).firsts(rows, SubscriptionHistory())]
 
 
 def test_channels_that_ask_for_the_first_time_are_taken():
@@ -75,7 +77,7 @@ def test_nothing_is_taken_from_the_first_record_on_that_says_more(odd):
 
 
 def test_what_is_known_already_is_not_taken():
-    interest = Interest()
+    interest = SubscriptionHistory()
     take(interest, [row(0, "s one/>")])
     assert not early_of(9).firsts([row(1, "s one/>")], interest)
 
@@ -92,10 +94,28 @@ def test_topics_of_clients_are_read_to_their_ends_once():
 def test_what_stands_behind_another_record_waits_until_that_has_had_its_turn():
     early = early_of(9)
     early.ranges("k1", {CLIENTS: 0}, {})
-    early.firsts([row(0, "s one/>"), row(1, "s one/>", None)], Interest())
+    early.firsts([row(0, "s one/>"), row(1, "s one/>", None)], SubscriptionHistory())
     early.sources.brokers["k1"].end = 12
     assert early.ranges("k1", {CLIENTS: 9}, {}) == {}
     assert early.ranges("k1", {CLIENTS: 10}, {}) == {CLIENTS: (10, 12)}
+
+
+def test_what_stands_behind_it_is_looked_through_once():
+    early = early_of(9)
+    early.ranges("k1", {CLIENTS: 0}, {})
+    assert early.unseen("k1", {CLIENTS: 0}, {}) == {}
+    early.firsts([row(0, "s one/>", None)], SubscriptionHistory())
+    early.sources.brokers["k1"].end = 12
+    assert early.unseen("k1", {CLIENTS: 0}, {}) == {CLIENTS: (9, 12)}
+    assert early.unseen("k1", {CLIENTS: 0}, {}) == {}
+
+
+def test_who_asks_is_heard_by_ends_too_and_by_no_record_of_another_kind():
+    rows = [row(0, "s one/>"), row(1, "t two/>", None), row(2, "heartbeat"), row(3, "u two/>/x")]
+    assert [*asked_by("mesh.", rows)] == [
+        (EndpointKey("a", "s"), "one/>"),
+        (EndpointKey("a", "t"), "two/>"),
+    ]
 
 
 def test_a_topic_that_was_recreated_is_read_from_its_beginning():
@@ -121,7 +141,7 @@ RECORDS = st.lists(st.tuples(KEYS, VALUES), max_size=8)
 def test_who_takes_some_early_knows_the_same_in_the_end(records, split):
     """Every record is taken in its turn, too."""
     rows = [row(offset, *told) for offset, told in enumerate(records)]
-    plain, early = Interest(), Interest()
+    plain, early = SubscriptionHistory(), SubscriptionHistory()
     take(plain, rows)
     take(early, rows[:split])
     take(early, early_of(9).firsts(rows[split:], early))

@@ -19,7 +19,7 @@ from mesh.wire.state import encode_ledger
 from streaming.audits.claims import Span
 from streaming.audits.cuts import CutKey
 from streaming.audits.eras import OF_THE_FILE, SETTLE_S, UNKNOWN, Eras, Stretch
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.spans import claims_on
 from streaming.audits.tickets import EVERYONE
 from streaming.audits.ways import NOTHING_BETWEEN
@@ -28,10 +28,10 @@ from streaming.job.judge import Judge
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
-    Batch,
     DeliveryRow,
     FramePlace,
     FrameRow,
+    MicroBatch,
     SmallRow,
     SourceKey,
     TopicPartition,
@@ -42,7 +42,7 @@ SOURCE = SourceKey("aa", 0)
 CONFIG = TopicPartition("mesh.config", 0)
 
 
-def take(state: State, batch: Batch, now_s: float, read_s: float = -inf) -> None:
+def take(state: State, batch: MicroBatch, now_s: float, read_s: float = -inf) -> None:
     """Take a batch as the auditor does: first what it says of the topology."""
     state.register.now_s = now_s
     take_configs(state, batch.small, now_s, read_s)
@@ -97,7 +97,7 @@ def kinds(state: State) -> list[FindingKind]:
 def state() -> State:
     made = State.of(BEFORE)
     made.names.topics["aa"] = PLACE.topic
-    take(made, Batch(small=[in_force(1, BEFORE)]), 0.0)
+    take(made, MicroBatch(small=[in_force(1, BEFORE)]), 0.0)
     return made
 
 
@@ -171,7 +171,7 @@ def test_what_cannot_come_any_more_is_not_expected_and_what_comes_back_is() -> N
     made = eras(BEFORE, WITHOUT, AFTER)
     assert made.stretches(PLACE, "a", "d") == [Stretch(0, 9), Stretch(20, era=3)]
     assert made.stretches(PLACE, "a", "a") == [Stretch()]
-    interest = Interest()
+    interest = SubscriptionHistory()
     interest.subscribe(EndpointKey("d", "s"), ">", Subscription(), 0)
     for position, era in ((3, 1), (15, 2), (25, 3), (26, 3)):
         interest.lanes.cut(cut("u", position, 0), era)
@@ -211,7 +211,7 @@ def test_what_a_forgotten_topology_may_have_kept_back_is_not_owed() -> None:
     made = Eras.of(AFTER)
     assert made.configured(5, published_text(AFTER), 0.0)
     made.cut(cut(CHANGE, 30, 5))
-    interest, endpoint = Interest(), EndpointKey("d", "s")
+    interest, endpoint = SubscriptionHistory(), EndpointKey("d", "s")
     interest.subscribe(endpoint, "acme/>", Subscription(), 0)
     for position, era in ((0, -1), (30, 5)):
         interest.lanes.cut(cut("u", position, 0), era)
@@ -240,7 +240,7 @@ def test_of_cuts_at_one_position_those_count_that_the_ledger_tells_after_the_cha
     state.eras.configured(3, published_text(AFTER), 0.0)
     ledger = Ledger(node="a", lane=0, lane_epoch=1, cuts=told)
     place = TopicPartition("mesh.a.ledger", 0)
-    take(state, Batch(ledgers=[SmallRow(place, 0, "0", encode_ledger(ledger), 0)]), 0.0)
+    take(state, MicroBatch(ledgers=[SmallRow(place, 0, "0", encode_ledger(ledger), 0)]), 0.0)
     stretches = [Stretch(0, 9), Stretch(10, era=3)]
     claims = claims_on(
         state.interest,
@@ -261,7 +261,7 @@ def test_what_own_clients_ask_for_no_change_has_lanes_forget() -> None:
     for number, one in enumerate((BEFORE, AFTER), 1):
         assert made.configured(number, published_text(one), 0.0)
     made.cut(cut(CHANGE, 0, 2))
-    interest, endpoint = Interest(), EndpointKey("a", "s")
+    interest, endpoint = SubscriptionHistory(), EndpointKey("a", "s")
     interest.subscribe(endpoint, "acme/>", Subscription(), 0)
     interest.lanes.cut(cut("u", 0, 0))
     (claim,) = claims_on(
@@ -292,15 +292,15 @@ def test_walks_of_both_topologies_are_planned_in_the_middle_of_a_change(state: S
     """Spec: DESIGN 7, K28."""
     change = Change(2, Stage.HOLD, published_text(AFTER), ("a",))
     new, old = delivery("a", "b", "d"), delivery("a", "b", "c", "d")
-    take(state, Batch(small=[told(change)], deliveries=[old]), 0.0)
+    take(state, MicroBatch(small=[told(change)], deliveries=[old]), 0.0)
     assert kinds(state) == []
-    take(state, Batch(deliveries=[new]), 0.0)
+    take(state, MicroBatch(deliveries=[new]), 0.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]  # nobody works by it yet
     switch = replace(change, stage=Stage.SWITCH)
-    take(state, Batch(small=[told(switch)], deliveries=[old, new]), 0.0)
+    take(state, MicroBatch(small=[told(switch)], deliveries=[old, new]), 0.0)
     assert kinds(state) == []  # what came before its topology was known is judged again
     mixed = delivery("a", "b", "d", "c", "b")
-    take(state, Batch(deliveries=[mixed, delivery("a", "c", "d")]), 0.0)
+    take(state, MicroBatch(deliveries=[mixed, delivery("a", "c", "d")]), 0.0)
     assert sorted(kinds(state)) == [FindingKind.LOOP, FindingKind.UNPLANNED_PATH]
 
 
@@ -308,12 +308,12 @@ def test_walks_of_the_former_topology_end(state: State) -> None:
     """Spec: DESIGN 7, K28."""
     old = delivery("a", "b", "c", "d")
     rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
-    take(state, Batch(small=rows, deliveries=[old]), 100.0)
+    take(state, MicroBatch(small=rows, deliveries=[old]), 100.0)
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=True)
-    take(state, Batch(deliveries=[old]), 100.0)
+    take(state, MicroBatch(deliveries=[old]), 100.0)
     assert kinds(state) == []
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
-    take(state, Batch(deliveries=[old]), 100.0)
+    take(state, MicroBatch(deliveries=[old]), 100.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
 
 
@@ -345,27 +345,27 @@ def frame(link: str, path: tuple[str, ...], era: int | None) -> FrameRow:
 def test_a_frame_is_judged_by_the_topology_that_it_names(state: State) -> None:
     """What waited on a slow link goes the way of the topology before, long after the change."""
     rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
-    take(state, Batch(small=rows), 100.0)
+    take(state, MicroBatch(small=rows), 100.0)
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
     was, will_be = ("c>d", ("a", "b", "c")), ("b>d", ("a", "b"))
-    take(state, Batch(frames=[frame(*was, 1), frame(*will_be, 2)]), 200.0)
+    take(state, MicroBatch(frames=[frame(*was, 1), frame(*will_be, 2)]), 200.0)
     assert kinds(state) == []
-    take(state, Batch(deliveries=[delivery("a", "b", "c", "d")]), 230.0)
+    take(state, MicroBatch(deliveries=[delivery("a", "b", "c", "d")]), 230.0)
     assert kinds(state) == []  # its frame has just come
-    take(state, Batch(frames=[frame(*was, 2)]), 300.0)
+    take(state, MicroBatch(frames=[frame(*was, 2)]), 300.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
-    take(state, Batch(deliveries=[delivery("a", "b", "c", "d")]), 400.0)
+    take(state, MicroBatch(deliveries=[delivery("a", "b", "c", "d")]), 400.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 2
 
 
 def test_a_link_carries_what_was_taken_by_the_topology_before_it_was_made(state: State) -> None:
     """Nodes take a change one by one: b has the link to d while a still goes by the former. K10."""
     rows = [told(Change(2, Stage.RUN, published_text(AFTER))), in_force(2, AFTER)]
-    take(state, Batch(small=[*rows, in_force(3, APART)]), 100.0)
+    take(state, MicroBatch(small=[*rows, in_force(3, APART)]), 100.0)
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
-    take(state, Batch(frames=[frame("b>d", ("a", "b"), 1)]), 200.0)
+    take(state, MicroBatch(frames=[frame("b>d", ("a", "b"), 1)]), 200.0)
     assert kinds(state) == []
-    take(state, Batch(frames=[frame("c>d", ("a", "b", "c"), 3)]), 200.0)
+    take(state, MicroBatch(frames=[frame("c>d", ("a", "b", "c"), 3)]), 200.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
 
 
@@ -375,7 +375,7 @@ def leave_at_five(state: State) -> None:
     state.names.topics[bytes(16).hex()] = PLACE.topic
     began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 5, 2),)))
     ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)
-    take(state, Batch(small=rows, ledgers=[ledger]), 100.0)
+    take(state, MicroBatch(small=rows, ledgers=[ledger]), 100.0)
     state.eras.settle(100.0 + 2 * SETTLE_S, is_lagging=False)
 
 
@@ -383,18 +383,18 @@ def test_what_waited_for_a_dead_node_comes_by_the_walk_of_its_time(state: State)
     """Its frames were read long ago; of the delivery the ledger of the origin tells the topology."""
     leave_at_five(state)
     came = delivery("a", "b", "c", "d")._replace(source=SourceKey(bytes(16).hex(), 0))
-    take(state, Batch(deliveries=[came._replace(first=3, last=4)]), 4000.0)
+    take(state, MicroBatch(deliveries=[came._replace(first=3, last=4)]), 4000.0)
     assert kinds(state) == []
-    take(state, Batch(deliveries=[came._replace(first=5, last=6)]), 4000.0)
+    take(state, MicroBatch(deliveries=[came._replace(first=5, last=6)]), 4000.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
 
 
 def test_a_fault_of_old_stays_one_when_a_change_brings_the_link(state: State) -> None:
     """It used to be taken back, so that a mesh was in order again after any change."""
     old, late = delivery("a", "b", "d"), delivery("a", "c", "d")
-    take(state, Batch(deliveries=[old]), 0.0)
-    take(state, Batch(deliveries=[late]), 600.0)
-    take(state, Batch(small=[in_force(2, WITH_BOTH)]), 601.0, read_s=599.0)
+    take(state, MicroBatch(deliveries=[old]), 0.0)
+    take(state, MicroBatch(deliveries=[late]), 600.0)
+    take(state, MicroBatch(small=[in_force(2, WITH_BOTH)]), 601.0, read_s=599.0)
     assert [one.path for one in state.register.findings.values()] == [("a", "b", "d")]
 
 
@@ -404,21 +404,35 @@ def test_what_was_read_excuses_a_way_and_no_clock(
     state: State, hours: int, *, is_excused: bool
 ) -> None:
     """The wall clock of the auditor, or a broker's, may be put forward or back at any time."""
-    take(state, Batch(deliveries=[delivery("a", "b", "d")]), 600.0)
+    take(state, MicroBatch(deliveries=[delivery("a", "b", "d")]), 600.0)
     written = replace(in_force(2, WITH_BOTH), at_ms=state.register.now_ms + 3_600_000 * hours)
     state.register.now_ms -= 3_600_000 * hours
-    take(state, Batch(small=[written]), 900.0, read_s=599.0 if is_excused else 600.0)
+    take(state, MicroBatch(small=[written]), 900.0, read_s=599.0 if is_excused else 600.0)
     assert kinds(state) == ([] if is_excused else [FindingKind.UNPLANNED_PATH])
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_topology_that_is_read_late_excuses_the_way_of_what_a_queue_has_moved(
+    state: State, *, is_moved: bool
+) -> None:
+    """Its way begins at a member of the queue: an auditor that began late found it unplanned."""
+    moved = delivery("b", "d")._replace(is_moved=is_moved)
+    sent = replace(frame("b>d", ("b",), None), is_moved=is_moved, node="a")
+    take(state, MicroBatch(deliveries=[moved], frames=[sent]), 600.0)
+    unplanned = [one for one in kinds(state) if one is FindingKind.UNPLANNED_PATH]
+    assert len(unplanned) == 2
+    take(state, MicroBatch(small=[in_force(2, WITH_BOTH)]), 601.0)
+    assert kinds(state) == ([] if is_moved else unplanned)
 
 
 def test_what_had_not_been_read_before_a_restart_may_excuse_a_way_after_it(state: State) -> None:
     """Nor does it matter how the clocks of two processes stand to each other."""
-    take(state, Batch(deliveries=[delivery("a", "b", "d")]), 600.0)
+    take(state, MicroBatch(deliveries=[delivery("a", "b", "d")]), 600.0)
     state.register.keep(600.0)
-    take(state, Batch(deliveries=[delivery("a", "c", "d")]), 700.0)
+    take(state, MicroBatch(deliveries=[delivery("a", "c", "d")]), 700.0)
     state.register.keep(600.0)
     state.rest(20.0)
-    take(state, Batch(small=[in_force(2, WITH_BOTH)]), 21.0)
+    take(state, MicroBatch(small=[in_force(2, WITH_BOTH)]), 21.0)
     assert [one.path for one in state.register.findings.values()] == [("a", "b", "d")]
 
 
@@ -430,21 +444,42 @@ def test_the_way_of_messages_of_before_a_change_is_unproven_to_a_fresh_auditor(
     state = State.of(AFTER)
     state.names.topics["aa"] = PLACE.topic
     began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 5, 2),)))
-    ledger = Batch(ledgers=[SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)])
-    old = Batch(deliveries=[delivery("a", "b", "c")])
-    take(state, Batch(small=[in_force(2, AFTER)]), 0.0)
+    ledger = MicroBatch(ledgers=[SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)])
+    old = MicroBatch(deliveries=[delivery("a", "b", "c")])
+    take(state, MicroBatch(small=[in_force(2, AFTER)]), 0.0)
     for batch in (old, ledger) if is_read_late else (ledger, old):
         take(state, batch, 1.0)
     assert kinds(state) == [FindingKind.UNPROVEN]
     new = delivery("a", "b", "c")._replace(block=0, first=5, last=5)
-    take(state, Batch(deliveries=[new]), 2.0)
+    take(state, MicroBatch(deliveries=[new]), 2.0)
+    assert kinds(state) == [FindingKind.UNPROVEN, FindingKind.UNPLANNED_PATH]
+
+
+@pytest.mark.parametrize("era", [1, None])
+@pytest.mark.parametrize("is_read_late", [False, True])
+def test_so_is_the_way_of_frames_that_lie_in_the_outbox_of_a_link_of_then(
+    era: int | None, *, is_read_late: bool
+) -> None:
+    """An hour after a link was removed whoever began to audit found its frames unplanned."""
+    state = State.of(AFTER)
+    state.names.topics["aa"] = PLACE.topic
+    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 5, 2),)))
+    ledger = MicroBatch(ledgers=[SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)])
+    was = frame("b>c", ("a", "b"), era)
+    old = MicroBatch(frames=[was])
+    take(state, MicroBatch(small=[in_force(2, AFTER)]), 0.0)
+    for batch in (old, ledger) if is_read_late else (ledger, old):
+        take(state, batch, 1.0)
+    assert kinds(state) == [FindingKind.UNPROVEN]
+    assert [one.link for one in state.register.findings.values()] == ["b->c"]
+    take(state, MicroBatch(frames=[replace(was, first=5, last=5)]), 2.0)
     assert kinds(state) == [FindingKind.UNPROVEN, FindingKind.UNPLANNED_PATH]
 
 
 def test_a_change_that_is_aborted_counts_for_nothing(state: State) -> None:
     """Spec: K28."""
     rows = [told(Change(2, stage, published_text(AFTER))) for stage in (Stage.HOLD, Stage.ABORT)]
-    take(state, Batch(small=rows), 0.0)
+    take(state, MicroBatch(small=rows), 0.0)
     assert list(state.eras.texts) == [1]
 
 
@@ -464,7 +499,7 @@ def test_a_link_that_a_change_removes_is_no_split(state: State) -> None:
             found += [one.kind for one in splits.judge(float(beat))]
         return found
 
-    take(state, Batch(small=[told(Change(2, Stage.RUN, published_text(WITHOUT)))]), 0.0)
+    take(state, MicroBatch(small=[told(Change(2, Stage.RUN, published_text(WITHOUT)))]), 0.0)
     assert live(1, "ab", "bc") == []
     assert splits.links == [("a", "b"), ("b", "c")]
     assert live(41, "ab") == [FindingKind.SPLIT]
@@ -472,7 +507,7 @@ def test_a_link_that_a_change_removes_is_no_split(state: State) -> None:
 
 def test_an_auditor_that_is_told_of_an_older_file_goes_by_what_is_in_force(state: State) -> None:
     """Spec: K28."""
-    take(state, Batch(small=[in_force(2, AFTER)]), 0.0)
+    take(state, MicroBatch(small=[in_force(2, AFTER)]), 0.0)
     assert state.eras.number == 2
     assert [one.nodes for one in state.eras.linked()] == [AFTER.nodes]
     assert state.eras.homes() == dict.fromkeys("abcd", "k")
@@ -509,15 +544,15 @@ def test_a_frame_cannot_name_a_topology_that_its_source_has_left(state: State) -
     leave_at_five(state)
     source = SourceKey(bytes(16).hex(), 0)
     was = replace(frame("c>d", ("a", "b", "c"), 1), source=source)
-    take(state, Batch(frames=[replace(was, first=4, last=7)]), 200.0)
+    take(state, MicroBatch(frames=[replace(was, first=4, last=7)]), 200.0)
     assert kinds(state) == []  # it began before
     lying = replace(was, first=5, last=7)
-    take(state, Batch(frames=[lying, replace(lying, era=3)]), 400.0)
+    take(state, MicroBatch(frames=[lying, replace(lying, era=3)]), 400.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH]
     state.register.findings.clear()
-    take(state, Batch(frames=[lying]), 500.0)
+    take(state, MicroBatch(frames=[lying]), 500.0)
     late = delivery("a", "b", "c", "d")._replace(source=source, first=5, last=5)
-    take(state, Batch(deliveries=[late]), 501.0)
+    take(state, MicroBatch(deliveries=[late]), 501.0)
     assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 2
 
 
@@ -532,7 +567,7 @@ def test_walks_of_a_former_topology_end_as_late_on_a_host_that_has_run_for_longe
     state: State,
 ) -> None:
     """Its clock is far ahead, and the walks were at an end at once: late ones were unplanned."""
-    take(state, Batch(small=[in_force(2, WITH_BOTH)]), 600.0)
+    take(state, MicroBatch(small=[in_force(2, WITH_BOTH)]), 600.0)
     begun = state.eras.settled
     state.clock_s = 601.0
     state.rest(1_000_000.0)
@@ -558,7 +593,7 @@ def test_a_topology_that_nobody_has_put_in_force_counts_for_nothing(state: State
         Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 5, 10**9), cut("u", 6, 3)))
     )
     ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 7, "", forged, 0)
-    take(state, Batch(ledgers=[ledger]), 100.0)
+    take(state, MicroBatch(ledgers=[ledger]), 100.0)
     judgement = Judge(None, state, state.world(lambda _: None), 100.0)  # type: ignore[arg-type]
     judgement.look_at_rest(100.0, is_past=False)  # it may be told yet
     assert kinds(state) == []
@@ -573,10 +608,22 @@ def test_a_topology_that_nobody_has_put_in_force_counts_for_nothing(state: State
     assert [one.era for one in state.interest.lanes.cuts[CutKey(PLACE, "u")]] == [OF_THE_FILE]
     change = told(Change(2, Stage.RUN, published_text(WITHOUT)))
     true = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 9, 2),)))
-    take(state, Batch(small=[change], ledgers=[replace(ledger, value=true)]), 200.0)
+    take(state, MicroBatch(small=[change], ledgers=[replace(ledger, value=true)]), 200.0)
     judgement.look_at_rest(300.0, is_past=False)
     assert kinds(state) == [FindingKind.UNEXPECTED]
     assert state.eras.stretches(PLACE, "a", "d") == [Stretch(0, 8)]
+
+
+@pytest.mark.parametrize("key", ["topology", "change"])
+def test_a_topology_that_nobody_can_decode_is_told_and_what_comes_after_it_counts(
+    state: State, key: str
+) -> None:
+    """Records of nodes that are none were told, and those of the whole mesh were not."""
+    spoiled = SmallRow(CONFIG, 7, key, b"orders", 0)
+    take(state, MicroBatch(small=[spoiled, in_force(2, WITHOUT)]), 100.0)
+    (finding,) = state.register.findings.values()
+    assert (finding.kind, finding.evidence) == (FindingKind.UNEXPECTED, ("mesh.config/0@7",))
+    assert state.eras.number == 2
 
 
 def test_a_topology_that_this_version_cannot_read_is_not_invented(state: State) -> None:

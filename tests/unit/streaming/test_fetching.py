@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.connectors.source import FETCH_BYTES, FETCH_SHARE, again, fetching
+from streaming.job.outages import KafkaOutages
 from streaming.job.queries import Queries, Query
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.rows import TopicPartition
 
 
@@ -65,16 +66,16 @@ def test_kafka_clusters_share_what_is_for_consumers(
     """Each of three that are read had as much as all together may have."""
     session = Session()
     monkeypatch.setattr("streaming.job.queries.source.live", session.live)
-    monkeypatch.setattr(Sources, "places", lambda *_: range(400))
+    monkeypatch.setattr(AuditedKafkaClusters, "places", lambda *_: range(400))
     clusters = ("k1", "k2", "k3")
-    sources = Sources("mesh.", needed=dict.fromkeys(clusters))
+    sources = AuditedKafkaClusters("mesh.", needed=dict.fromkeys(clusters))
     state = SimpleNamespace(batches={})
     topology = SimpleNamespace(prefix="mesh.")
     auditor: Any = SimpleNamespace(
         sources=sources, state=state, topology=topology, offsets_max=1_000
     )
     options: dict[str, dict[str, str]] = {one: {} for one in (*clusters, "spare")}
-    queries = Queries(session, auditor, options, tmp_path, 1.0, print)
+    queries = Queries(session, auditor, options, tmp_path, 1.0, KafkaOutages(print))
     for kafka in clusters:
         queries._start(kafka, Query())
     assert session.counts == [1_200] * 3

@@ -8,7 +8,7 @@ from mesh.model.control import Stop
 from mesh.model.facts import SourceAt
 from mesh.model.frames import TopicPartition
 from streaming.audits.generations import Generations
-from streaming.audits.holds import Holds
+from streaming.audits.holds import OpenHolds
 from streaming.audits.hop_progress import HopProgress
 from streaming.tables.rows import SourceKey
 
@@ -36,7 +36,7 @@ def test_other_stops_tell_of_no_generation(reason: str):
 
 def test_progress_tells_of_a_generation_and_not_where_it_began():
     """A stop that was lifted is compacted away."""
-    progress = HopProgress("mesh.", Holds("mesh."))
+    progress = HopProgress("mesh.", OpenHolds("mesh."))
     record = SourceAt(TopicPartition("mesh.a.in.g", 0), b"\xaa", 120, generation=2)
     assert progress.read("a", record)
     assert not progress.read("a", record)
@@ -73,7 +73,7 @@ def test_no_generation_is_below_the_first(generation: int):
     """One that hides the first left nothing that a digest could stand for: no judgement ended."""
     known = Generations()
     assert not known.stop(stop(generation=generation, first=2**40))
-    progress = HopProgress("mesh.", Holds("mesh."), generations=known)
+    progress = HopProgress("mesh.", OpenHolds("mesh."), generations=known)
     record = SourceAt(TopicPartition("mesh.a.in.g", 0), b"\xaa", 120, generation=generation)
     assert not progress.read("a", record)
     assert known.of(SOURCE) == [(0, 0)]

@@ -12,7 +12,7 @@ from mesh.model.frames import TopicPartition as Place
 from mesh.wire.keys import fact_key
 from streaming.audits.block import Block
 from streaming.audits.chains import ChainHead, ChainKey, Chains
-from streaming.audits.holds import Holds
+from streaming.audits.holds import OpenHolds
 from streaming.audits.hop_progress import HopProgress
 from streaming.audits.interest import EndpointKey
 from streaming.audits.names import Names
@@ -46,7 +46,7 @@ class Walk:
     """A ticket followed judgement by judgement; all that brokers have has been read."""
 
     def __init__(self, bound: int = 9, node: str = EVERYONE) -> None:
-        self.progress = HopProgress("mesh.", Holds("mesh."))
+        self.progress = HopProgress("mesh.", OpenHolds("mesh."))
         self.heads = dict(HEADS)
         self.ticket: Ticket = self.progress.open(INGRESS, bound, node)
         self.read: dict[TopicPartition, int] = {}

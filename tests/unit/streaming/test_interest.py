@@ -16,7 +16,7 @@ from mesh.model.state import Cut
 from mesh.node.queues import OwnQueues
 from mesh.node.subscriptions import OwnSubscriptions
 from streaming.audits.claims import Claim, Level, Span
-from streaming.audits.interest import RECENT_S, EndpointKey, Interest
+from streaming.audits.interest import RECENT_S, EndpointKey, SubscriptionHistory
 from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.names import Names
 from streaming.audits.queues import QueueRules
@@ -30,11 +30,11 @@ SOURCE = SourceKey("aa", 0)
 WAY = TopicPartition("mesh.b.to.c.g", 0)
 
 
-def cut(interest: Interest, place: TopicPartition, position: int, offset: int) -> None:
+def cut(interest: SubscriptionHistory, place: TopicPartition, position: int, offset: int) -> None:
     interest.lanes.cut(Cut(place.topic, b"", place.partition, position, "u", offset))
 
 
-def spans(interest: Interest, *, is_local: bool = False) -> list[Span | None]:
+def spans(interest: SubscriptionHistory, *, is_local: bool = False) -> list[Span | None]:
     claims = claims_on(
         interest, ENDPOINT, "u", PLACE, SOURCE, is_local=is_local, carriers=lambda *_: [WAY]
     )
@@ -42,8 +42,8 @@ def spans(interest: Interest, *, is_local: bool = False) -> list[Span | None]:
 
 
 @pytest.fixture
-def interest() -> Interest:
-    made = Interest()
+def interest() -> SubscriptionHistory:
+    made = SubscriptionHistory()
     made.subscribe(ENDPOINT, "acme/>", Subscription(), 5)
     return made
 
@@ -98,7 +98,7 @@ def test_subscribing_again_is_a_new_subscription_and_repeating_is_none(interest)
 
 
 def test_shared_queues_and_direct_endpoints_are_not_certified_alone():
-    interest = Interest()
+    interest = SubscriptionHistory()
     interest.subscribe(ENDPOINT, ">", Subscription(EndpointKind.QUEUE, policy="any"), 0)
     direct = EndpointKey("c", "s2")
     interest.subscribe(direct, ">", Subscription(message_class=MessageClass.DIRECT), 1)
@@ -126,7 +126,9 @@ def test_the_last_word_on_a_subscription_ends_the_former_one(interest):
     assert list(interest.certified()) == [ENDPOINT], "it was owed until then"
 
 
-def standings(interest: Interest, endpoint: EndpointKey) -> list[tuple[str, int, int | None, bool]]:
+def standings(
+    interest: SubscriptionHistory, endpoint: EndpointKey
+) -> list[tuple[str, int, int | None, bool]]:
     return [
         (one.filter, one.added, one.removed, one.is_certified)
         for one in interest.subscriptions[endpoint]
@@ -247,7 +249,7 @@ def test_what_is_in_force_hangs_on_no_order_and_is_what_nodes_have(
     several: Sequence[Subscription], count: int
 ) -> None:
     """An auditor that starts reads what compaction has left, as a node does. Spec: K13."""
-    known, node = Interest(), OwnSubscriptions()
+    known, node = SubscriptionHistory(), OwnSubscriptions()
     for offset, asked in enumerate(several[:count]):
         known.subscribe(ENDPOINT, str(offset), asked, offset)
         node.put((ENDPOINT.name, str(offset)), asked, 0)
@@ -279,18 +281,18 @@ def test_a_node_that_calls_itself_otherwise_is_owed_what_it_was_owed(interest):
     assert spans(interest) == [Span(10), Span(40)]
 
 
-def claimed(interest: Interest) -> Sequence[Claim]:
+def claimed(interest: SubscriptionHistory) -> Sequence[Claim]:
     """Return what the endpoint claims of what is published at a."""
     ways = {"is_local": False, "carriers": lambda *_: [WAY], "origin": "a"}
     return claims_on(interest, ENDPOINT, "u", PLACE, SOURCE, **ways)
 
 
-def claims(interest: Interest) -> list[tuple[Span | None, bool, int | None]]:
+def claims(interest: SubscriptionHistory) -> list[tuple[Span | None, bool, int | None]]:
     """Return of each claim what must come, whether nobody can tell, and up to where it may."""
     return [(one.span, one.is_refusable, one.until) for one in claimed(interest)]
 
 
-def told(interest: Interest, place: TopicPartition, position: int, offset: int) -> None:
+def told(interest: SubscriptionHistory, place: TopicPartition, position: int, offset: int) -> None:
     """Have the node that reads a source tell in its ledger what it knows of c."""
     node = "a" if place == PLACE else "c"
     interest.lanes.cut(Cut(place.topic, b"", place.partition, position, "u", offset), node=node)
@@ -396,7 +398,7 @@ def test_a_stretch_is_inside_outside_or_across_a_span(first, last, level):
 
 def test_what_ended_is_known_as_long_as_something_of_it_is_not_certified_for_good():
     """Who asks and gets an answer under a subject of its own, for ever: answers were unexpected."""
-    interest, held = Interest(), {f"reply/{number}" for number in range(400)}
+    interest, held = SubscriptionHistory(), {f"reply/{number}" for number in range(400)}
 
     def claimed(_: EndpointKey, filters: Collection[str]) -> Collection[str]:
         return held.intersection(filters)
@@ -412,7 +414,7 @@ def test_what_ended_is_known_as_long_as_something_of_it_is_not_certified_for_goo
 
 def test_what_has_just_ended_is_known_however_much_has_changed_since():
     """With 200 requests a second, what came a second after its end was unexpected."""
-    interest, late = Interest(), EndpointKey("c", "late")
+    interest, late = SubscriptionHistory(), EndpointKey("c", "late")
     interest.subscribe(late, "reply/0", Subscription(), 0)
     interest.unsubscribe(late, "reply/0", 1)
 
@@ -434,7 +436,7 @@ def test_what_has_just_ended_is_known_however_much_has_changed_since():
 
 def test_of_an_endpoint_that_everybody_has_left_nothing_stays():
     """Clients that make one each, for ever."""
-    interest = Interest()
+    interest = SubscriptionHistory()
     for number in range(3000):
         endpoint = EndpointKey("c", f"s{number}")
         interest.subscribe(endpoint, ">", Subscription(), 2 * number)
@@ -446,7 +448,7 @@ def test_of_an_endpoint_that_everybody_has_left_nothing_stays():
 
 def test_a_queue_that_was_left_long_ago_still_may_be_moved_from():
     """What waits there moves when somebody consumes elsewhere: years later, perhaps."""
-    interest, queue = Interest(), EndpointKey("c", "q")
+    interest, queue = SubscriptionHistory(), EndpointKey("c", "q")
     interest.subscribe(queue, ">", Subscription(EndpointKind.QUEUE, policy="any"), 0)
     interest.unsubscribe(queue, ">", 1)
     for number in range(2, 3000):
@@ -461,7 +463,7 @@ def test_a_queue_that_was_left_long_ago_still_may_be_moved_from():
 
 def test_a_long_life_of_changes_leaves_little_behind():
     """Subscribing and unsubscribing for ever: what is in force answers as before."""
-    interest = Interest()
+    interest = SubscriptionHistory()
     for turn in range(2000):
         offset = 2 * turn
         interest.subscribe(ENDPOINT, "acme/>", Subscription(), offset)
@@ -476,7 +478,7 @@ def test_a_long_life_of_changes_leaves_little_behind():
 
 def test_what_lanes_knew_of_subscriptions_that_are_read_late_is_kept():
     """A Kafka cluster had not been read for a while: what was lost meanwhile was owed to nobody."""
-    interest = Interest()
+    interest = SubscriptionHistory()
     for version in range(1100):
         cut(interest, PLACE, 10 * version, version)
         interest.prune({"c": "u"}, read_of=lambda _: 0)

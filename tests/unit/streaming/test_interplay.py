@@ -10,7 +10,7 @@ from mesh.lab.steps import Publish
 from mesh.model.control import EndpointKind, Subscription
 from mesh.model.state import Cut
 from streaming.audits.eras import Eras
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.queues import QueueRules
 from streaming.audits.spans import claims_on
 from streaming.tables.rows import SourceKey, TopicPartition
@@ -18,16 +18,18 @@ from tests.sim.interplay import Phase, owed, random_interplay
 from tests.sim.meshes import naive_ways
 
 
-def subscribed(phase: Phase) -> Interest:
+def subscribed(phase: Phase) -> SubscriptionHistory:
     """Return the interest of a phase as an auditor that was given its topology has it."""
-    interest = Interest(queues=QueueRules.of(phase.topology))
+    interest = SubscriptionHistory(queues=QueueRules.of(phase.topology))
     for offset, wish in enumerate(phase.wishes):
         asked = Subscription(EndpointKind(wish.kind), policy=wish.policy, noexport=wish.noexport)
         interest.subscribe(EndpointKey(wish.node, wish.endpoint), wish.filter, asked, offset)
     return interest
 
 
-def claimed(phase: Phase, interest: Interest, message: Publish) -> tuple[set[str], set[str]]:
+def claimed(
+    phase: Phase, interest: SubscriptionHistory, message: Publish
+) -> tuple[set[str], set[str]]:
     """Return whom the auditor says a message must come to, and may; all settled long before."""
     place = TopicPartition(f"mesh.{message.node}.in.g", 0)
     eras = Eras.of(phase.topology)
@@ -38,6 +40,7 @@ def claimed(phase: Phase, interest: Interest, message: Publish) -> tuple[set[str
     must, may = set[str](), set[str]()
     for endpoint, members in endpoints.items():
         for member in members:
+            way = (place, message.node, member.node)
             for claim in claims_on(
                 interest,
                 member,
@@ -46,7 +49,8 @@ def claimed(phase: Phase, interest: Interest, message: Publish) -> tuple[set[str
                 SourceKey("aa", 0),
                 is_local=member.node == message.node,
                 carriers=lambda *_: [],
-                stretches=eras.stretches(place, message.node, member.node),
+                stretches=eras.stretches(*way),
+                of_neighbours=eras.stretches(*way, of_neighbours=True),
                 origin=message.node,
             ):
                 if claim.concerns(message.subject):

@@ -21,7 +21,7 @@ from mesh.wire.keys import RepairKey
 from streaming.audits.block import Block, Certificate, Standing
 from streaming.audits.chains import ChainHead, ChainKey
 from streaming.audits.finding_register import Finding, records
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.lane_knowledge import EndKey
 from streaming.audits.minutes import Crossed, LinkHour
 from streaming.audits.order import DeliverySuspicion, OrderKey
@@ -94,7 +94,7 @@ def state(topology: Topology) -> State:
     block: Block = made.certifier.blocks.open[PLACE][0]
     block.tickets.append(made.progress.open(PLACE, 1, "a"))
     odd = UnwantedRow(TopicPartition("mesh.a.ep.s", 0), SourceKey("dd", 0), 1, 2, 3, 4, 5, ("x",))
-    assert not [*made.unwanted.absorb([odd], 5.0)]
+    assert not [*made.unwanted.absorb([odd], SubscriptionHistory(), 5.0)]
     made.excuses.moved[EndpointKey("a", "s")] = (5.0, gap)
     made.excuses.ask("a", "in", RepairKey(b"a" * 16, 1, 2, MessageClass.GUARANTEED))
     made.minutes.pending["k"] = {5: {"a->in": Crossed(guaranteed=3, waited=1)}}
@@ -558,7 +558,7 @@ def test_a_status_tells_positions_and_what_waits(state):
 def test_no_record_of_the_status_outgrows_what_a_broker_takes(state: State) -> None:
     """However many endpoints there are: else no judgement could be written, for good."""
     count = 20_000
-    state.interest = Interest(queues=state.interest.queues)
+    state.interest = SubscriptionHistory(queues=state.interest.queues)
     keys = [EndpointKey("a", f"an-application-of-some-team-{number:06}") for number in range(count)]
     for key in keys:
         state.interest.subscribe(key, "acme/>", Subscription(), 1)

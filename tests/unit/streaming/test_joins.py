@@ -12,7 +12,7 @@ from mesh.model.findings import FindingKind
 from mesh.model.state import Cut
 from streaming.audits.claims import Level
 from streaming.audits.eras import Eras
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.paths import LinkPlan
 from streaming.audits.spans import claims_on
 from streaming.audits.ways import Ways
@@ -55,7 +55,7 @@ def test_ways_agree_with_the_words_of_the_design(seed: int) -> None:
 
 def test_what_a_join_does_not_select_is_claimed_by_nobody_behind_it() -> None:
     """Spec: K31."""
-    interest = Interest()
+    interest = SubscriptionHistory()
     interest.subscribe(EndpointKey("a", "s"), ">", Subscription(), 0)
     interest.lanes.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
     claims = claims_on(

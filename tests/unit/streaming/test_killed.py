@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.snapshots import Snapshots
 from streaming.job.state import State
 from streaming.tables.digest import Digest
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.tables.rows import MicroBatch, TopicPartition
 from tests.unit.streaming.test_recreated import (
     INGRESS,
     LEDGER,
@@ -60,14 +60,14 @@ def spans(first: int, last: int) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def batches() -> Sequence[tuple[Batch, Mapping[TopicPartition, int]]]:
+def batches() -> Sequence[tuple[MicroBatch, Mapping[TopicPartition, int]]]:
     """Return what is read, and up to where; deliveries of a batch come with the next one."""
     found, before = [], 0
     for begin in (*range(0, END, STEP), END):
         end = min(END, begin + STEP)
         of = [*spans(begin, end - 1)]
         came = [*spans(before, begin - 1)]
-        batch = Batch(
+        batch = MicroBatch(
             ingress=[published(*one)._replace(digest=digest(*one)) for one in of],
             deliveries=[
                 delivered(*one, id_of(1))._replace(
@@ -120,7 +120,7 @@ class Life:
     """
 
     folder: Path
-    written: list[Output] = field(default_factory=list)
+    written: list[SinkRecord] = field(default_factory=list)
     committed: int = 0
     now_s: float = 1000.0
 
@@ -142,7 +142,7 @@ class Life:
                 if auditor.is_news("k1", number):
                     told = bench.control(id_of(1), read[INGRESS])
                     small, ledgers = told.small, told.ledgers if number == 0 else []
-                    whole = Batch(batch.ingress, batch.deliveries, [], small, ledgers)
+                    whole = MicroBatch(batch.ingress, batch.deliveries, [], small, ledgers)
                     auditor.absorb(whole, "k1", number)
                 effects.perform(lambda done=number + 1: setattr(self, "committed", done))
                 auditor.sources.read["k1"] = bench.now_s

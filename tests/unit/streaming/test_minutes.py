@@ -9,7 +9,7 @@ import pytest
 
 from mesh.model.topology import DeclaredKafka, Node, Topology, Zone, ZoneKind
 from streaming.audits.chains import ChainHead, ChainKey
-from streaming.audits.minutes import MINUTE_MS, PENDING_MAX, Crossed, Minutes, Report
+from streaming.audits.minutes import MINUTE_MS, PENDING_MAX, Crossed, LinkMinutes, MinutesReport
 from streaming.audits.tickets import PositionKey
 from streaming.tables.rows import MinuteRow, SmallRow, SourceKey, TopicPartition
 
@@ -33,9 +33,9 @@ def sent(minute: int, messages: int, letter: str = "g", repairs: int = 0) -> Min
 class Followed:
     """Minutes of Kafka cluster `k`, whose heartbeats the test writes."""
 
-    minutes: Minutes = field(default_factory=lambda: Minutes("mesh."))
+    minutes: LinkMinutes = field(default_factory=lambda: LinkMinutes("mesh."))
 
-    def at(self, minute: float, *rows: MinuteRow) -> list[Report]:
+    def at(self, minute: float, *rows: MinuteRow) -> list[MinutesReport]:
         """Take a batch that ends with a heartbeat of that minute, and return what is told."""
         beat = SmallRow(
             TopicPartition("mesh.a.control", 0), 0, "heartbeat", b"", int(minute * MINUTE_MS)
@@ -56,11 +56,11 @@ def followed() -> Followed:
     return made
 
 
-def of_links(told: Sequence[Report]) -> list[tuple[str, int, int, Crossed]]:
+def of_links(told: Sequence[MinutesReport]) -> list[tuple[str, int, int, Crossed]]:
     return [(one.of, one.first, one.minutes, one.crossed) for one in told if one.crossed]
 
 
-def of_kafkas(told: Sequence[Report]) -> list[tuple[str, int, int]]:
+def of_kafkas(told: Sequence[MinutesReport]) -> list[tuple[str, int, int]]:
     return [
         (one.of, one.first, one.minutes) for one in told if one.crossed is None and one.span == 1
     ]

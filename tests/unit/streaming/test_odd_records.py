@@ -20,19 +20,19 @@ from mesh.model.topology import Topology
 from schemas import VERSION, parsed
 from streaming.audits.cases import CaseOutcome
 from streaming.audits.routed_blocks import RoutedBlocks
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.auditor import Auditor
 from streaming.job.plain import from_plain, to_plain
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
-    Batch,
     BrokenLink,
     DeliveryRow,
     FramePlace,
     FrameRow,
     IngressRow,
+    MicroBatch,
     SmallRow,
     SourceKey,
     StrayRow,
@@ -223,10 +223,10 @@ def unwanted_row(random: Random) -> UnwantedRow:
     return UnwantedRow(place, source(random), 1, *random.choices(OFFSETS, k=4), subjects)
 
 
-def batch_of(random: Random) -> Batch:
+def batch_of(random: Random) -> MicroBatch:
     """Return small rows of every kind."""
     odd = StrayRow(TopicPartition("mesh.a.to.b.d", 0), 1, random.randrange(9), random.randrange(9))
-    return Batch(
+    return MicroBatch(
         ingress=[ingress_row(random) for _ in range(random.randrange(3))],
         deliveries=[delivery_row(random) for _ in range(random.randrange(3))],
         frames=[frame_row(random) for _ in range(random.randrange(3))],
@@ -264,7 +264,7 @@ class Rereader:
     """Reads nothing of what is asked for, and says that it is not there."""
 
     topology: Topology
-    sources: Sources
+    sources: AuditedKafkaClusters
 
     def can_read(self, _: Any) -> bool:
         return True
@@ -278,6 +278,9 @@ class Rereader:
     def frames(self, doubts: Sequence[Any], _: Any) -> Sequence[Any]:
         return [[] for _ in doubts]
 
+    def strange(self, doubts: Sequence[Any]) -> Sequence[Any]:
+        return [None for _ in doubts]
+
     def ends(self, keys: Sequence[Any]) -> Sequence[Mapping[SourceKey, int]]:
         return [{} for _ in keys]
 
@@ -290,11 +293,11 @@ class Desk:
     """An auditor without Spark, and what it writes."""
 
     topology: Topology = field(default_factory=chain_topology)
-    written: list[Output] = field(default_factory=list)
+    written: list[SinkRecord] = field(default_factory=list)
     now_s: float = 1000.0
 
     def __post_init__(self) -> None:
-        sources = Sources("mesh.", {"k1": Brokers(), "k2": Brokers()})  # type: ignore[dict-item]
+        sources = AuditedKafkaClusters("mesh.", {"k1": Brokers(), "k2": Brokers()})  # type: ignore[dict-item]
         self.reached: dict[TopicPartition, int] = {}
         keeps = SimpleNamespace(load=lambda: None, save=self.save, folder=Path())
         keeps.told, keeps.note_told = tuple, lambda _: None
@@ -314,7 +317,7 @@ class Desk:
         """Keep a state as a snapshot does: it can be read again."""
         from_plain(State, json.loads(json.dumps(to_plain(state))))
 
-    def take(self, batch: Batch, kafka: str = "k1") -> None:
+    def take(self, batch: MicroBatch, kafka: str = "k1") -> None:
         rows = [row for name in batch.__slots__ for row in getattr(batch, name)]
         self.reached.update({row.place: 10 for row in rows})
         self.auditor.know(batch, kafka, self.auditor.state.batches.get(kafka, -1) + 1)
@@ -351,7 +354,7 @@ def test_no_ledger_record_ends_the_search_for_a_past_range(seed: int) -> None:
     routed.untold({row.place: 1 for row in ledgers}, 2**62)
     routed.began_ms()
     routed.leave_out(names, {})
-    routed.only(Batch(), names)
+    routed.only(MicroBatch(), names)
 
 
 @pytest.mark.parametrize("at_ms", [2**62, 253_402_300_800_000])

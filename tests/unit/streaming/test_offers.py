@@ -7,7 +7,7 @@ import pytest
 from streaming.audits.block import BUNDLE, Block, SubjectTally
 from streaming.audits.claims import Claim, Level, Span
 from streaming.audits.offers import Offer
-from streaming.audits.verdicts import Verdict, compare, is_proof
+from streaming.audits.verdicts import DigestVerdict, compare, is_proof
 from streaming.audits.ways import Between
 from streaming.tables.bundles import BETWEEN, Bundles
 from streaming.tables.digest import NOTHING
@@ -34,31 +34,31 @@ def claim(filter_: str, newest: int, first: int | None = 0, **more: object) -> C
 def test_what_a_filter_selects_must_come_and_nothing_else() -> None:
     made = offer(("a/>", 3, (0, 1)), ("a/> b", 3, (2,)), ("", 3, (3, 4)))
     wanted = [claim("a/>", 0)]
-    assert compare(made, digest(0, 1, 2), wanted) is Verdict.EQUAL
-    assert compare(made, digest(0, 1), wanted) is Verdict.UNEQUAL
-    assert compare(made, digest(0, 1, 2, 3), wanted) is Verdict.UNEQUAL
-    assert compare(made, NOTHING, [claim("c", 2)]) is Verdict.NOTHING
+    assert compare(made, digest(0, 1, 2), wanted) is DigestVerdict.EQUAL
+    assert compare(made, digest(0, 1), wanted) is DigestVerdict.UNEQUAL
+    assert compare(made, digest(0, 1, 2, 3), wanted) is DigestVerdict.UNEQUAL
+    assert compare(made, NOTHING, [claim("c", 2)]) is DigestVerdict.NOTHING
 
 
 def test_joins_select_and_what_is_kept_local_does_not_come() -> None:
     made = offer(("a/> j", 4, (0,)), ("a/> j k", 4, (1,)), ("a/>", 4, (2,)))
     between = Between(joins=("j",), kept=("k",))
-    assert compare(made, digest(0), [claim("a/>", 3, between=between)]) is Verdict.EQUAL
+    assert compare(made, digest(0), [claim("a/>", 3, between=between)]) is DigestVerdict.EQUAL
 
 
 def test_one_that_a_bundle_did_not_know_makes_it_unsure_where_something_may_be_owed() -> None:
     """What was subscribed after the messages were taken together may select some of them."""
     made = offer(("a/>", 1, (0, 1)), ("a/> x", 2, (7,)))
     old, new = claim("a/>", 0), claim("b", 1)
-    assert compare(made, digest(0, 1, 7), [old]) is Verdict.EQUAL
-    assert compare(made, digest(0, 1, 7), [old, new]) is Verdict.UNSURE
-    assert compare(made, NOTHING, [new]) is Verdict.UNSURE
+    assert compare(made, digest(0, 1, 7), [old]) is DigestVerdict.EQUAL
+    assert compare(made, digest(0, 1, 7), [old, new]) is DigestVerdict.UNSURE
+    assert compare(made, NOTHING, [new]) is DigestVerdict.UNSURE
     later = claim("b", 1, first=2)
-    assert compare(made, digest(0, 1, 7), [old, later]) is Verdict.EQUAL
-    assert compare(made, digest(0, 1), [old, later]) is Verdict.UNSURE
-    assert compare(made, NOTHING, [later]) is Verdict.NOTHING
-    assert compare(made, NOTHING, [claim("b", 1, first=None)]) is Verdict.NOTHING
-    assert compare(made, digest(0), [claim("b", 1, first=None)]) is Verdict.UNSURE
+    assert compare(made, digest(0, 1, 7), [old, later]) is DigestVerdict.EQUAL
+    assert compare(made, digest(0, 1), [old, later]) is DigestVerdict.UNSURE
+    assert compare(made, NOTHING, [later]) is DigestVerdict.NOTHING
+    assert compare(made, NOTHING, [claim("b", 1, first=None)]) is DigestVerdict.NOTHING
+    assert compare(made, digest(0), [claim("b", 1, first=None)]) is DigestVerdict.UNSURE
 
 
 def test_behind_a_selector_what_was_taken_together_too_early_is_no_proof() -> None:

@@ -10,24 +10,24 @@ import pytest
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
-from streaming.audits.comparisons import Waiting
-from streaming.audits.finding_register import Finding, Seen
+from streaming.audits.comparisons import UncertifiedRange
+from streaming.audits.finding_register import Finding, FindingTimes
 from streaming.audits.routed_blocks import RoutedBlocks
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.extent import PastRange
 from streaming.job.outputs import certificate_json, finding_json
 from streaming.job.past import LeapingClock, Past
 from streaming.job.past_run import PastReport
 
 
-def certified(*, equal: bool = True, sure: bool = True) -> Output:
+def certified(*, equal: bool = True, sure: bool = True) -> SinkRecord:
     one = Certificate("mesh.a.in.g/0", 0, 0, 4, "c/s1", 5, 5, equal, partial=False, sure=sure)
-    return Output("mesh.audit.certificates", one.key, certificate_json(one, 1, "r"))
+    return SinkRecord("mesh.audit.certificates", one.key, certificate_json(one, 1, "r"))
 
 
-def found(kind: FindingKind) -> Output:
+def found(kind: FindingKind) -> SinkRecord:
     one = Finding(kind=kind, text="this is so")
-    return Output("mesh.audit.findings", "f1", finding_json("f1", one, Seen(1, 1, "r")))
+    return SinkRecord("mesh.audit.findings", "f1", finding_json("f1", one, FindingTimes(1, 1, "r")))
 
 
 @pytest.fixture
@@ -54,12 +54,14 @@ def test_what_was_deleted_is_no_fault_and_no_proof_either(report: PastReport) ->
 def test_a_fault_that_is_taken_back_does_not_count(report: PastReport) -> None:
     report.take([found(FindingKind.MISSING)])
     assert not report.summary["ok"]
-    report.take([Output("mesh.audit.findings", "f1", None)])
+    report.take([SinkRecord("mesh.audit.findings", "f1", None)])
     assert report.summary["ok"]
 
 
 @pytest.mark.parametrize("output", [certified(equal=False), certified(sure=False)])
-def test_a_certificate_that_is_no_proof_proves_nothing(report: PastReport, output: Output) -> None:
+def test_a_certificate_that_is_no_proof_proves_nothing(
+    report: PastReport, output: SinkRecord
+) -> None:
     report.take([output])
     assert not report.summary["ok"]
 
@@ -79,7 +81,7 @@ def test_what_was_not_judged_to_the_end_is_no_proof(report: PastReport) -> None:
 
 
 def test_what_waits_is_no_proof(report: PastReport) -> None:
-    report.waiting = [Waiting("mesh.a.in.g/0", 1, "c/s1", 4097, "b is behind")]
+    report.waiting = [UncertifiedRange("mesh.a.in.g/0", 1, "c/s1", 4097, "b is behind")]
     assert "not certified: mesh.a.in.g/0 block 1 for c/s1: b is behind" in report.lines()
     assert not report.summary["ok"]
 

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mesh.errors import ConfigError, StartError
-from streaming.connectors.sink import Output
-from streaming.job.port import LIVE_S, STATUS_AGE_MAX_S, Port
+from streaming.connectors.sink import SinkRecord
+from streaming.job.port import LIVE_S, STATUS_AGE_MAX_S, AuditPort
 
 
 class Clock:
@@ -24,12 +24,12 @@ class Clock:
         return self.s
 
 
-def status(**more: object) -> Output:
+def status(**more: object) -> SinkRecord:
     told = {"batch": 4, "findings": 2, "uncertified": 1, "sources": {}, **more}
-    return Output("mesh.audit.status", "position", json.dumps(told))
+    return SinkRecord("mesh.audit.status", "position", json.dumps(told))
 
 
-def figures(port: Port) -> dict[tuple[str, str], float]:
+def figures(port: AuditPort) -> dict[tuple[str, str], float]:
     """Return every sample by name and the one label that it may have."""
     _, body, _ = port.answer("/metrics")
     return {
@@ -42,7 +42,7 @@ def figures(port: Port) -> dict[tuple[str, str], float]:
 def test_an_auditor_that_stands_still_is_not_live() -> None:
     """Looking around keeps it alive, whatever it publishes."""
     clock = Clock()
-    port = Port(clock)
+    port = AuditPort(clock)
     clock.s += LIVE_S - 1
     assert port.answer("/livez")[0] is HTTPStatus.OK
     clock.s += 2
@@ -51,10 +51,20 @@ def test_an_auditor_that_stands_still_is_not_live() -> None:
     assert port.answer("/livez")[0] is HTTPStatus.OK
 
 
+def test_it_has_begun_once_it_has_looked_around() -> None:
+    """A start takes longer on a busy machine than one that has begun may stand still."""
+    clock = Clock()
+    port = AuditPort(clock)
+    assert port.answer("/startupz")[0] is HTTPStatus.SERVICE_UNAVAILABLE
+    clock.s += LIVE_S + 1
+    port.looked()
+    assert port.answer("/startupz")[0] is HTTPStatus.OK
+
+
 def test_it_is_ready_while_its_status_is_fresh() -> None:
     """One that cannot write any more is blind."""
     clock = Clock()
-    port = Port(clock)
+    port = AuditPort(clock)
     assert port.answer("/readyz")[0] is HTTPStatus.SERVICE_UNAVAILABLE
     port.see([status()])
     assert port.answer("/readyz")[0] is HTTPStatus.OK
@@ -66,15 +76,15 @@ def test_it_is_ready_while_its_status_is_fresh() -> None:
 
 def test_figures_are_those_of_what_was_published() -> None:
     """Of the newest status, and counts of findings and certificates; what is taken back counts not."""
-    port = Port(Clock())
+    port = AuditPort(Clock())
     sources = {
         "k1": {"batch": 3, "lagging": True, "unread": None},
         "k2": {"batch": 1, "lagging": False, "unread": "no broker answers"},
     }
     loss = json.dumps({"kind": "missing"})
-    port.see([status(), Output("mesh.audit.findings", "f", loss), status(sources=sources)])
-    port.see([Output("mesh.audit.findings", "f", None)])
-    port.see([Output("mesh.audit.certificates", "c", json.dumps({"equal": True}))])
+    port.see([status(), SinkRecord("mesh.audit.findings", "f", loss), status(sources=sources)])
+    port.see([SinkRecord("mesh.audit.findings", "f", None)])
+    port.see([SinkRecord("mesh.audit.certificates", "c", json.dumps({"equal": True}))])
     found = figures(port)
     assert found["mesh_audit_findings", ""] == 2
     assert found["mesh_audit_uncertified", ""] == 1
@@ -87,7 +97,7 @@ def test_figures_are_those_of_what_was_published() -> None:
 
 def test_it_answers_over_http_and_refuses_what_it_cannot_listen_on() -> None:
     """A port in use, and an address without one, are each a clear line."""
-    port, other = Port(), Port()
+    port, other = AuditPort(), AuditPort()
     number = port.start("127.0.0.1:0")
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{number}/livez", timeout=5) as answer:
@@ -103,10 +113,10 @@ def test_it_answers_over_http_and_refuses_what_it_cannot_listen_on() -> None:
 
 
 def test_canaries_are_told_by_way() -> None:
-    port = Port(Clock())
+    port = AuditPort(Clock())
     told = {"sent": 3, "arrived": 2, "lost": 1, "latency_ms": 250.0}
-    port.see([Output("mesh.audit.canaries", "a->b", json.dumps(told))])
-    port.see([Output("mesh.audit.canaries", "b->a", json.dumps({**told, "latency_ms": None}))])
+    port.see([SinkRecord("mesh.audit.canaries", "a->b", json.dumps(told))])
+    port.see([SinkRecord("mesh.audit.canaries", "b->a", json.dumps({**told, "latency_ms": None}))])
     found = figures(port)
     assert found["mesh_audit_canary_seconds", "a->b"] == 0.25
     assert ("mesh_audit_canary_seconds", "b->a") not in found

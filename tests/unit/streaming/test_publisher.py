@@ -13,11 +13,11 @@ from mesh.model.topics import TopicNames
 from streaming.audits.block import Certificate
 from streaming.audits.finding_register import Finding
 from streaming.audits.interest import EndpointKey
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.outputs import ENDPOINTS_MAX
-from streaming.job.publisher import STATUS_EVERY_S, Publisher
+from streaming.job.publisher import STATUS_EVERY_S, AuditPublisher
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from tests.streaming.planted import chain_topology
 
@@ -27,15 +27,15 @@ class Written:
     """An auditor that publishes, and what it wrote."""
 
     folder: Path
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[SinkRecord] = field(default_factory=list)
     clock_s: float = 100.0
 
     def __post_init__(self) -> None:
         self.state = State.of(chain_topology())
         self.snapshots = Snapshots(self.folder)
-        names, sources = TopicNames("mesh."), Sources("mesh.")
+        names, sources = TopicNames("mesh."), AuditedKafkaClusters("mesh.")
         told = (names, self.snapshots, sources, self.outputs.extend, lambda: self.clock_s)
-        self.publisher = Publisher(*told)
+        self.publisher = AuditPublisher(*told)
         self.state.batch = 0
         self.publish()
 

@@ -22,12 +22,12 @@ from streaming.audits.claims import Span
 from streaming.audits.interest import EndpointKey
 from streaming.job.auditor import Auditor
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
-    Batch,
     DeliveryRow,
     IngressRow,
+    MicroBatch,
     SmallRow,
     SourceKey,
     TopicPartition,
@@ -79,7 +79,7 @@ class Brokers:
 class Reader:
     """Reads again: everything that is asked for is lost."""
 
-    def __init__(self, topology: Topology, sources: Sources) -> None:
+    def __init__(self, topology: Topology, sources: AuditedKafkaClusters) -> None:
         self.topology, self.sources = topology, sources
         self.asked: list[Case] = []
 
@@ -98,6 +98,9 @@ class Reader:
     def deliveries(self, doubts, _) -> list[list]:
         return [[] for _ in doubts]
 
+    def strange(self, doubts) -> list[None]:
+        return [None for _ in doubts]
+
 
 class Bench:
     """An auditor of one node, to which batches are given."""
@@ -114,7 +117,7 @@ class Bench:
         self.now_s = 1000.0
         self.brokers = Brokers()
         self.read: dict[TopicPartition, int] = {}
-        sources = Sources("mesh.", {"k1": self.brokers}, clock=lambda: self.now_s)
+        sources = AuditedKafkaClusters("mesh.", {"k1": self.brokers}, clock=lambda: self.now_s)
         self.written: list = []
         self.auditor = Auditor(
             topology=topology,
@@ -128,7 +131,7 @@ class Bench:
             clock=lambda: self.now_s,
         )
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: MicroBatch) -> None:
         number = self.auditor.state.batches.get("k1", -1) + 1
         self.auditor.absorb(batch, "k1", number)
 
@@ -141,13 +144,13 @@ class Bench:
         findings = self.auditor.state.register.findings.values()
         return [one.ids for one in findings if one.kind is kind]
 
-    def control(self, topic_id: bytes, position: int) -> Batch:
+    def control(self, topic_id: bytes, position: int) -> MicroBatch:
         """Return what the node says of its ingress: who it is, from where on it owes, how far."""
         progress = SourceAt(Place(INGRESS.topic, 0), topic_id, position)
         told = Identity(node="a", uuid="u", epoch=1, cluster_id="x", lanes=1, topics=())
         cut = Cut(INGRESS.topic, topic_id, 0, 0, "u", 0)
         ledger = Ledger(node="a", lane=0, lane_epoch=1, cuts=[cut])
-        return Batch(
+        return MicroBatch(
             small=[
                 SmallRow(SMALL["clients"], 0, "s acme/>", encode_subscription(Subscription()), 0),
                 SmallRow(SMALL["control"], 0, "identity", encode_identity(told), 0),
@@ -189,10 +192,10 @@ def bench(tmp_path: Path) -> Bench:
     rows = [published(0, 4095), published(4096, 4999)]
     came = [delivered(0, 4095, id_of(1)), delivered(4096, 4999, id_of(1))]
     told = made.control(id_of(1), 5000)
-    made.take(Batch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
+    made.take(MicroBatch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
     for _ in range(3):
         made.wait(30)
-        made.take(Batch())
+        made.take(MicroBatch())
     made.wait(1)
     assert made.auditor.state.register.findings == {}
     assert made.auditor.state.certifier.blocks.dropped == {INGRESS: 0}
@@ -218,13 +221,15 @@ def test_what_is_lost_of_a_topic_that_was_recreated_is_found(
     new = id_of(2)
     bench.brokers.ids[INGRESS.topic] = new
     bench.read[INGRESS] = before
-    bench.take(Batch())
+    bench.take(MicroBatch())
     where = f"{INGRESS}@0-{unread - 1}" if unread else str(INGRESS)
     assert bench.found(FindingKind.UNPROVEN) == [(where,)]
     first = max(block * 4096, before)
     bench.read[INGRESS] = first + 3
     told = bench.control(new, first + 3)
-    bench.take(Batch(ingress=[published(first, first + 2)], small=told.small, ledgers=told.ledgers))
+    bench.take(
+        MicroBatch(ingress=[published(first, first + 2)], small=told.small, ledgers=told.ledgers)
+    )
     bench.wait(30)
     assert bench.found(FindingKind.MISSING) == [(f"{INGRESS}/0/{first + 2}",)]
     assert bench.found(FindingKind.UNPROVEN) == [(where,)]
@@ -236,12 +241,12 @@ def test_a_topic_that_was_gone_for_a_while_is_read_from_its_beginning(bench: Ben
     Spark finds its topics anew, and what it read of them was said to be unread.
     """
     del bench.read[INGRESS]
-    bench.take(Batch())
+    bench.take(MicroBatch())
     bench.brokers.ids[INGRESS.topic] = id_of(2)
     bench.read[INGRESS] = 3
     told = bench.control(id_of(2), 3)
     rows, came = [published(0, 2)], [delivered(0, 2, id_of(2))]
-    bench.take(Batch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
+    bench.take(MicroBatch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
     bench.wait(30)
     assert bench.found(FindingKind.UNPROVEN) == [(str(INGRESS),)], "it was recreated, and is read"
     (block,) = bench.auditor.state.certifier.blocks.open[INGRESS].values()
@@ -251,12 +256,12 @@ def test_a_topic_that_was_gone_for_a_while_is_read_from_its_beginning(bench: Ben
 def test_what_comes_late_of_the_former_topic_is_not_taken_for_the_new_ones(bench: Bench) -> None:
     bench.brokers.ids[INGRESS.topic] = id_of(2)
     bench.read[INGRESS] = 0
-    bench.take(Batch())
+    bench.take(MicroBatch())
     told = bench.control(id_of(2), 3)
     bench.read[INGRESS] = 3
     came = [delivered(1, 2, id_of(1)), delivered(0, 2, id_of(2))]
     rows = [published(0, 2)]
-    bench.take(Batch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
+    bench.take(MicroBatch(ingress=rows, deliveries=came, small=told.small, ledgers=told.ledgers))
     bench.wait(30)
     assert [one.kind.value for one in bench.auditor.state.register.findings.values()] == [
         "unproven"
@@ -274,7 +279,7 @@ def test_of_an_ingress_that_is_compacted_nothing_is_certified_where_offsets_are_
         bench.read[INGRESS] = end
         first = end - 10 + gone
         rows, came = [published(first, end - 1)], [delivered(first, end - 1, id_of(1))]
-        bench.take(Batch(ingress=rows, deliveries=came))
+        bench.take(MicroBatch(ingress=rows, deliveries=came))
     (found,) = bench.auditor.state.register.findings.values()
     assert (found.kind, found.count) == (FindingKind.UNPROVEN, 8)
     assert found.ids == (f"{INGRESS}@5000-5009", f"{INGRESS}@5010-5019")
@@ -283,7 +288,7 @@ def test_of_an_ingress_that_is_compacted_nothing_is_certified_where_offsets_are_
     bench.read |= {INGRESS: 8195, TARGET: 5100}
     rows, came = [published(5020, 8191), published(8192, 8194)], [delivered(8192, 8194, id_of(1))]
     told = bench.control(id_of(1), 8195).small[-1:]
-    bench.take(Batch(ingress=rows, deliveries=came, small=told))
+    bench.take(MicroBatch(ingress=rows, deliveries=came, small=told))
     bench.wait(30)
     (block,) = blocks.open[INGRESS].values()
     assert [(one.first, one.expected, one.equal) for one in block.issued.values()] == [
@@ -295,15 +300,15 @@ def test_a_batch_that_lacks_offsets_comes_again_where_nobody_tells_why(bench: Be
     bench.brokers.is_mute = True
     bench.read[INGRESS] = 5010
     with pytest.raises(TransportUnavailableError):
-        bench.take(Batch(ingress=[published(5001, 5009)]))
+        bench.take(MicroBatch(ingress=[published(5001, 5009)]))
     bench.read[INGRESS] = 5019
-    bench.take(Batch(ingress=[published(5010, 5018)]))  # of one that is whole nobody is asked
+    bench.take(MicroBatch(ingress=[published(5010, 5018)]))  # of one that is whole nobody is asked
 
 
 def test_a_log_that_only_became_shorter_is_the_same_topic(bench: Bench) -> None:
     """Its generation tells what came again."""
     bench.read[INGRESS] = 4990
-    bench.take(Batch())
+    bench.take(MicroBatch())
     assert bench.found(FindingKind.UNPROVEN) == []
     assert bench.auditor.state.certifier.blocks.dropped == {INGRESS: 0}
 
@@ -313,12 +318,14 @@ def test_what_an_endpoint_had_got_before_it_was_recreated_is_not_missing(bench: 
     blocks = bench.auditor.state.certifier.blocks
     bench.brokers.ids[TARGET.topic] = id_of(3)
     bench.read[TARGET] = 0
-    bench.take(Batch())
+    bench.take(MicroBatch())
     receipt = blocks.open[INGRESS][1].receipts[EndpointKey("a", "s")]
     assert (receipt.is_cut, receipt.records, receipt.digest.count) == (True, {}, 904)
     bench.read |= {INGRESS: 5003, TARGET: 3}
     rows, came = [published(5000, 5002)], [delivered(5000, 5001, id_of(1))]
-    bench.take(Batch(ingress=rows, deliveries=came, small=bench.control(id_of(1), 5003).small[-1:]))
+    bench.take(
+        MicroBatch(ingress=rows, deliveries=came, small=bench.control(id_of(1), 5003).small[-1:])
+    )
     bench.wait(30)
     assert bench.auditor.rereader.asked[-1].is_cut
     assert not blocks.open[INGRESS][1].is_faultless
@@ -340,11 +347,13 @@ def test_what_a_node_lost_before_it_got_another_uuid_stays_lost(bench: Bench) ->
     """Nothing would be owed to it that lanes knew under the former one."""
     bench.read[INGRESS] = 5003
     told = bench.control(id_of(1), 5003)
-    bench.take(Batch(ingress=[published(5000, 5002)], small=told.small[-1:]))
+    bench.take(MicroBatch(ingress=[published(5000, 5002)], small=told.small[-1:]))
     bench.wait(30)
     assert bench.found(FindingKind.MISSING) == [(f"{INGRESS}/0/5002",)]
     other = Identity(node="a", uuid="other", epoch=2, cluster_id="x", lanes=1, topics=())
-    bench.take(Batch(small=[SmallRow(SMALL["control"], 1, "identity", encode_identity(other), 0)]))
+    bench.take(
+        MicroBatch(small=[SmallRow(SMALL["control"], 1, "identity", encode_identity(other), 0)])
+    )
     world = bench.auditor.state.world(lambda _: {})
     (claim,) = claims_of(INGRESS, EndpointKey("a", "s"), world)
     assert claim.span == Span(0)
@@ -357,10 +366,10 @@ def test_who_reads_little_beside_much_of_nobody_lags(bench: Bench) -> None:
     bench.auditor.offsets_max = 1000
     stranger = TopicPartition("mesh.zz.in.g", 0)
     bench.read |= {stranger: 990, INGRESS: 5010}
-    bench.take(Batch())
+    bench.take(MicroBatch())
     assert bench.auditor.lagging == {"k1": None}
     bench.read |= {stranger: 1000, INGRESS: 5020}
-    bench.take(Batch())
+    bench.take(MicroBatch())
     assert bench.auditor.lagging == {}
 
 
@@ -372,10 +381,10 @@ def test_a_batch_that_lacks_a_fraction_of_a_record_per_partition_is_full(bench: 
     bench.auditor.offsets_max = 1000
     others = [TopicPartition("mesh.a.ep.many", number) for number in range(501)]
     bench.read |= dict.fromkeys(others, 1)  # 1000 / 501 of each
-    bench.take(Batch())
+    bench.take(MicroBatch())
     assert bench.auditor.lagging == {"k1": None}
     bench.read |= dict.fromkeys(others[:9], 2)
-    bench.take(Batch())
+    bench.take(MicroBatch())
     assert bench.auditor.lagging == {}
 
 
@@ -385,7 +394,7 @@ def test_of_a_suspicion_nothing_is_told_before_all_is_read_that_may_excuse_it(
     """Another Kafka cluster may be late by minutes, though nothing is wrong with it."""
     auditor = bench.auditor
     row = UnwantedRow(TARGET, SourceKey(id_of(1).hex(), 0), 1, 3, 3, 3, 3, ("other/x",))
-    bench.take(Batch(unwanted=[row]))
+    bench.take(MicroBatch(unwanted=[row]))
     auditor.sources.read["k1"] = bench.now_s - 1
     bench.wait(90)
     assert bench.found(FindingKind.UNEXPECTED) == []
@@ -399,7 +408,7 @@ def test_a_topic_that_has_lost_partitions_holds_up_nobody(bench: Bench, topic: s
     """Of a partition that its topic has not the client says nothing, and the whole call fails."""
     more = [TopicPartition(topic, number) for number in range(1, 4)]
     bench.read |= dict.fromkeys(more, 7)
-    bench.take(Batch())
+    bench.take(MicroBatch())
     sources, state = bench.auditor.sources, bench.auditor.state
     bench.brokers.partitions[topic] = 2
     bench.brokers.ids[topic] = id_of(2)
@@ -407,7 +416,7 @@ def test_a_topic_that_has_lost_partitions_holds_up_nobody(bench: Bench, topic: s
         del bench.read[place]
     for _ in range(2):
         bench.read[TopicPartition(topic, 0)] += 10
-        bench.take(Batch(deliveries=[delivered(5000, 5001, id_of(1))]))
+        bench.take(MicroBatch(deliveries=[delivered(5000, 5001, id_of(1))]))
         bench.wait(1)
         assert sources.silent == {}
     assert [place for place in state.read if place.topic == topic] == [
@@ -426,15 +435,15 @@ def test_endpoints_that_are_deleted_are_forgotten(bench: Bench) -> None:
     )
     ids = dict(state.ids)
     bench.read |= dict.fromkeys(dead, 7)
-    bench.take(Batch(deliveries=[delivered(5000, 5001, id_of(1))._replace(place=dead[0])]))
+    bench.take(MicroBatch(deliveries=[delivered(5000, 5001, id_of(1))._replace(place=dead[0])]))
     assert len(state.read) == len(bench.read)
     before = bench.read = {place: end for place, end in bench.read.items() if place not in dead}
     for _ in range(3):
-        bench.take(Batch())
+        bench.take(MicroBatch())
     assert (state.read, state.ids) == (before, ids)
     assert dead[0] not in state.order.reached
     bench.read[dead[0]] = 2
-    bench.take(Batch(deliveries=[delivered(5000, 5001, id_of(1))._replace(place=dead[0])]))
+    bench.take(MicroBatch(deliveries=[delivered(5000, 5001, id_of(1))._replace(place=dead[0])]))
     assert state.delivery_doubts == []
 
 
@@ -444,7 +453,7 @@ def test_of_what_a_run_told_that_left_no_state_what_has_ended_is_taken_back(tmp_
     auditor.former = {stale: "stale-interest", missing: "missing"}
     auditor.restore()
     bench.read = {INGRESS: 0}
-    bench.take(Batch())
+    bench.take(MicroBatch())
     for _ in range(200):
         auditor.sources.read["k1"] = bench.now_s
         bench.wait(1)

@@ -9,7 +9,7 @@ from mesh.wire.state import encode_ledger
 from streaming.audits.names import Names
 from streaming.audits.routed_blocks import LEDGERS_KEPT_MS, RoutedBlocks
 from streaming.tables.digest import BLOCK_OFFSETS, NOTHING
-from streaming.tables.rows import Batch, DeliveryRow, SmallRow, SourceKey, TopicPartition
+from streaming.tables.rows import DeliveryRow, MicroBatch, SmallRow, SourceKey, TopicPartition
 
 INGRESS = "mesh.a.in.g"
 ID = b"i" * 16
@@ -36,7 +36,7 @@ def ledger(at_ms: int, first: int, end: int, topic: str = INGRESS, id_: bytes = 
 
 
 def is_delivered(routed: RoutedBlocks, names: Names, row: DeliveryRow) -> bool:
-    return bool(routed.only(Batch(deliveries=[row]), names).deliveries)
+    return bool(routed.only(MicroBatch(deliveries=[row]), names).deliveries)
 
 
 def delivery(first: int, last: int, source: SourceKey = SOURCE) -> DeliveryRow:
@@ -90,7 +90,7 @@ def test_deliveries_of_other_messages_are_left_out(routed: RoutedBlocks, names: 
     routed.take([ledger(500, 0, block), ledger(1_500, block, block + 3)])
     strange = delivery(0, 0, SourceKey("ff", 0))
     rows = [delivery(0, 1), delivery(block, block + 2), delivery(5 * block, 5 * block), strange]
-    assert routed.only(Batch(deliveries=rows), names).deliveries == [rows[1], strange]
+    assert routed.only(MicroBatch(deliveries=rows), names).deliveries == [rows[1], strange]
 
 
 def test_nothing_of_it_where_nothing_was_routed_then(routed: RoutedBlocks, names: Names) -> None:

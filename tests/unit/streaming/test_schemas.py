@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 import schemas
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
-from streaming.audits.canaries import Way, WayTally
+from streaming.audits.canaries import CanaryWay, WayTally
 from streaming.audits.finding_register import Finding
 from streaming.audits.rules import RULES
 from streaming.job.outputs import TABLES, canary_json, status_records
@@ -65,7 +65,7 @@ def test_what_is_written_is_as_its_schema_says(state: State) -> None:  # noqa: F
 
 @pytest.mark.parametrize("recent_s", [[], [0.25, 0.5]])
 def test_what_is_told_of_canaries_is_as_its_schema_says(recent_s: list[float]) -> None:
-    text = canary_json(Way("a", "b"), ("Z",), WayTally(2, 1, 1, recent_s), 1_700_000_000_000)
+    text = canary_json(CanaryWay("a", "b"), ("Z",), WayTally(2, 1, 1, recent_s), 1_700_000_000_000)
     validator("canaries").validate(json.loads(text))
 
 

@@ -14,7 +14,7 @@ from streaming.audits.block import Block, Receipt, SubjectTally
 from streaming.audits.cases import CaseOutcome
 from streaming.audits.claims import Claim, Level
 from streaming.audits.eras import Eras, Stretch
-from streaming.audits.interest import EndpointKey, Interest
+from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.offers import Offer
 from streaming.audits.spans import claims_on
 from streaming.audits.verdicts import is_proof
@@ -92,7 +92,7 @@ def test_a_certificate_behind_a_selector_says_so():
 @pytest.mark.parametrize(("is_sure", "level"), [(True, Level.MUST), (False, Level.MAY)])
 def test_what_a_selector_may_refuse_is_no_must(is_sure: bool, level: Level) -> None:
     """Spec: EMS-14, K31."""
-    interest = Interest()
+    interest = SubscriptionHistory()
     interest.subscribe(EndpointKey("b", "s"), ">", Subscription(), 0)
     interest.lanes.cut(Cut(PLACE.topic, b"", 0, 5, "u", 0))
     claims = claims_on(

@@ -14,10 +14,11 @@ from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.job.auditor import Auditor
 from streaming.job.doubts import Doubts
 from streaming.job.judge import Judge
+from streaming.job.outages import KafkaOutages
 from streaming.job.queries import Queries, Query, _has_taken
 from streaming.job.reread_answers import Repeats
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.streaming.planted import chain_topology
@@ -50,7 +51,7 @@ def doubt(topic: str) -> DeliverySuspicion:
     return DeliverySuspicion(OrderKey(TopicPartition(topic, 0), SOURCE, 0), 3, 4)
 
 
-def auditor(tmp_path: Path, sources: Sources) -> Auditor:
+def auditor(tmp_path: Path, sources: AuditedKafkaClusters) -> Auditor:
     reader: Any = Reader()
     return Auditor(
         topology=chain_topology(),
@@ -92,7 +93,7 @@ def test_cases_that_can_be_read_are_settled_beside_one_that_cannot(tmp_path: Pat
         )
         for node in ("a", "c", "b")
     ]
-    made = auditor(tmp_path, Sources("mesh."))
+    made = auditor(tmp_path, AuditedKafkaClusters("mesh."))
     world = made.state.world(lambda _: None)
     assert Judge(made.rereader, made.state, world, 0.0).outcomes(cases) == [
         CaseOutcome(1, 1),
@@ -102,7 +103,7 @@ def test_cases_that_can_be_read_are_settled_beside_one_that_cannot(tmp_path: Pat
 
 
 def test_a_spare_kafka_cluster_that_is_down_makes_nobody_blind(tmp_path: Path) -> None:
-    made = auditor(tmp_path, Sources("mesh.", dict.fromkeys(("k1", "k2", "spare"))))  # type: ignore[arg-type]
+    made = auditor(tmp_path, AuditedKafkaClusters("mesh.", dict.fromkeys(("k1", "k2", "spare"))))  # type: ignore[arg-type]
     made.sources.unread["spare"] = "nobody answers"
     made.lagging["spare"] = None
     assert not made.is_behind
@@ -135,12 +136,12 @@ def test_that_a_query_has_looked_is_asked_without_taking_apart_what_it_found() -
 
 def test_what_no_node_uses_any_more_is_not_read_on(tmp_path: Path) -> None:
     """Its query ends, and that it does not answer is nobody's trouble."""
-    sources = Sources("mesh.", needed={"k1": None})
+    sources = AuditedKafkaClusters("mesh.", needed={"k1": None})
     sources.unread["k3"] = "switched off"
     told: list[str] = []
     one: Any = SimpleNamespace(sources=sources)
     session: Any = None
-    queries = Queries(session, one, {}, tmp_path, 1.0, told.append, threading.Lock())
+    queries = Queries(session, one, {}, tmp_path, 1.0, KafkaOutages(told.append), threading.Lock())
     streams = {name: Stream() for name in ("k1", "k3")}
     queries.by_kafka = {name: Query(stream) for name, stream in streams.items()}
     queries._leave_others()

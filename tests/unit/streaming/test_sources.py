@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from mesh.errors import TransportUnavailableError
-from streaming.job.sources import RETRY_S, Sources
+from streaming.job.sources import RETRY_S, AuditedKafkaClusters
 from streaming.tables.rows import TopicPartition
 
 
@@ -51,7 +51,7 @@ class World:
         self.k2 = Brokers("mesh.b.in.g")
         homes = {"a": "k1", "b": "k2"}
         brokers = {"k1": self.k1, "k2": self.k2}
-        self.sources = Sources("mesh.", brokers, homes, clock=lambda: self.now_s)
+        self.sources = AuditedKafkaClusters("mesh.", brokers, homes, clock=lambda: self.now_s)
 
 
 A, B = TopicPartition("mesh.a.in.g", 0), TopicPartition("mesh.b.in.g", 0)
@@ -100,7 +100,7 @@ def test_all_is_read_up_to_where_the_slowest_kafka_cluster_is() -> None:
     assert sources.read_s == -inf
     sources.read.update({"k1": 90.0, "k2": 70.0})
     assert sources.read_s == 70.0
-    assert Sources("mesh.").read_s == inf
+    assert AuditedKafkaClusters("mesh.").read_s == inf
 
 
 def test_a_kafka_cluster_without_nodes_holds_nobody_up() -> None:
@@ -122,7 +122,7 @@ def test_a_kafka_cluster_that_nobody_knows_how_to_reach_is_never_read() -> None:
 
 
 def test_how_far_was_read_is_told_by_the_time_of_day():
-    sources = Sources("mesh.", clock=lambda: 50.0, read={"k1": 47.5})
+    sources = AuditedKafkaClusters("mesh.", clock=lambda: 50.0, read={"k1": 47.5})
     assert sources.read_ms("k1", 1_700_000_000_000) == 1_699_999_997_500
     assert sources.read_ms("k2", 1_700_000_000_000) is None
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
+from streaming.job.outages import KafkaOutages
 from streaming.job.queries import MADE_S, Queries, Query
-from streaming.job.sources import Sources
+from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.spoiled_batches import TRIES_MAX, Failure, fault_of, sift
-from streaming.job.supervisor import Supervisor
-from streaming.tables.rows import Batch, TopicPartition
+from streaming.job.supervisor import QuerySupervisor
+from streaming.tables.rows import MicroBatch, TopicPartition
 
 A, B, C = (TopicPartition(f"mesh.{name}.in.g", 0) for name in "abc")
 
@@ -140,7 +141,7 @@ class Judge:
 def test_a_judgement_that_fails_is_told_once_and_tried_again() -> None:
     told: list[str] = []
     judge = Judge(KeyError("x"), KeyError("x"), None, KeyError("x"), TransportFencedError("two"))
-    supervisor = Supervisor(judge, None, None, None, told.append)  # type: ignore[arg-type]
+    supervisor = QuerySupervisor(judge, None, None, None, told.append)  # type: ignore[arg-type]
     for _ in range(4):
         supervisor._judge()
     assert judge.restored == 3
@@ -158,7 +159,7 @@ def test_spark_is_told_of_a_failure_in_one_line() -> None:
             traces = "\tat org.apache.spark.Some.where\n" * 10_000
             raise RuntimeError(f"An error occurred\n{traces}Caused by: java.io.IOException: gone\n")
 
-    queries = Queries(None, Odd(), {}, Path(), 1.0, print)  # type: ignore[arg-type]
+    queries = Queries(None, Odd(), {}, Path(), 1.0, KafkaOutages(print))  # type: ignore[arg-type]
     query = queries.by_kafka["k"] = Query()
     with pytest.raises(TransportUnavailableError, match=r"^gone$") as caught:
         queries._taker("k")(None, 3)
@@ -172,14 +173,14 @@ def test_a_batch_is_waited_for_while_it_is_made_and_no_longer_than_some_seconds(
     seen: list[bool] = []
 
     class Making:
-        sources = Sources("mesh.")
+        sources = AuditedKafkaClusters("mesh.")
 
         def is_news(self, kafka: str, batch: int) -> bool:
             now_s = time.monotonic()
             seen.extend((queries.is_taking(now_s), queries.is_taking(now_s + MADE_S)))
             return False
 
-    queries = Queries(None, Making(), {}, Path(), 1.0, print)  # type: ignore[arg-type]
+    queries = Queries(None, Making(), {}, Path(), 1.0, KafkaOutages(print))  # type: ignore[arg-type]
     queries.by_kafka["k"] = Query()
     queries._taker("k")(None, 3)
     assert [*seen, queries.is_taking(time.monotonic())] == [True, False, False]
@@ -190,7 +191,7 @@ def test_a_batch_that_was_not_taken_proves_nothing_of_what_was_written_before_it
     told: list[str] = []
 
     class Failing:
-        sources = Sources("mesh.", read={"k": 7.0, "other": 8.0})
+        sources = AuditedKafkaClusters("mesh.", read={"k": 7.0, "other": 8.0})
 
         def absorb(self, *_: object) -> None:
             self.sources.read["k"] = 90.0
@@ -199,8 +200,8 @@ def test_a_batch_that_was_not_taken_proves_nothing_of_what_was_written_before_it
         def restore(self) -> None:
             told.append("restored")
 
-    queries = Queries(None, Failing(), {}, Path(), 1.0, print)  # type: ignore[arg-type]
+    queries = Queries(None, Failing(), {}, Path(), 1.0, KafkaOutages(print))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="odd"):
-        queries._absorb(Batch(), "k", 3)
+        queries._absorb(MicroBatch(), "k", 3)
     assert told == ["restored"]
     assert Failing.sources.read == {"other": 8.0}

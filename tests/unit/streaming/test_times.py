@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mesh.model.state import Ledger, SourceRange
-from streaming.audits.times import GRAIN_MS, TIMES_MAX, Times
+from streaming.audits.times import GRAIN_MS, TIMES_MAX, RoutedTimes
 from tests.unit.streaming.certified import PLACE, Table, table  # noqa: F401
 
 NOW_MS = 1_700_000_000_000
@@ -22,7 +22,7 @@ def times(of: Table) -> list[tuple[int | None, int | None]]:
 
 
 def test_a_time_is_a_second_too_early_at_most_and_never_too_late():
-    of = Times()
+    of = RoutedTimes()
     for offset in range(0, 100, 10):
         of.note(offset, NOW_MS + offset * 70)
     told = [of.at(offset) for offset in range(100)]
@@ -34,7 +34,7 @@ def test_a_time_is_a_second_too_early_at_most_and_never_too_late():
 
 
 def test_what_was_told_first_counts_and_marks_stay_few():
-    of = Times()
+    of = RoutedTimes()
     for number in range(10 * TIMES_MAX):
         of.note(number, NOW_MS + number * GRAIN_MS)
         assert len(of.known) <= TIMES_MAX

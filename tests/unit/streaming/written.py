@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from mesh.model.findings import FindingKind
 from mesh.model.topics import TopicNames
 from streaming.audits.finding_register import Finding
-from streaming.connectors.sink import Output
+from streaming.connectors.sink import SinkRecord
 from streaming.job.outputs import take_outputs
 from streaming.job.state import State
 
 
-def written(state: State, names: TopicNames) -> Sequence[Output]:
+def written(state: State, names: TopicNames) -> Sequence[SinkRecord]:
     """Return findings of all kinds, certificates, hours, minutes, and a finding taken back."""
     state.register.now_ms = 1_700_000_000_000
     for kind in FindingKind:

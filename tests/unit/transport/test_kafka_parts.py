@@ -28,7 +28,7 @@ from mesh.transport.kafka import RealKafka, admin, asking
 from mesh.transport.kafka.faults import Site, error_of, served, transport_error
 from mesh.transport.kafka.health import Health
 from mesh.transport.kafka.inspection import InspectingAdmin
-from mesh.transport.kafka.logs import LOG, Repeats
+from mesh.transport.kafka.logs import LOG, RepeatedLines
 from mesh.transport.kafka.settings import member_settings, reader_settings, writer_settings
 from mesh.transport.kafka.state import WriterState
 from mesh.transport.kafka.transactions import Transactions
@@ -77,14 +77,31 @@ def test_an_exception_without_an_error_is_still_mapped() -> None:
     assert "odd" in error_of(KafkaException("odd")).str()
 
 
+PINNED_READER = {
+    "auto.offset.reset": "error",
+    "check.crcs": True,
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+}
+PINNED_WRITER = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "statistics.interval.ms": 100,
+    "transaction.timeout.ms": 15_000,
+}
+
+
 def test_the_operators_options_lie_between_ours() -> None:
-    """They win over tuning and lose against what promises hang on."""
+    """They win over tuning and lose against what promises hang on. Spec: K15, R16."""
     options = {
         "fetch.wait.max.ms": "100",
         "isolation.level": "read_uncommitted",
         "acks": "1",
         "linger.ms": "0",
         "group.id": "x",
+        "group.protocol": "consumer",
+        "partition.assignment.strategy": "range",
+        **dict.fromkeys((*PINNED_READER, *PINNED_WRITER), "0"),
     }
     reader = reader_settings(options, "mesh-a-r")
     assert (reader["fetch.wait.max.ms"], reader["isolation.level"]) == ("100", "read_committed")
@@ -110,7 +127,14 @@ def test_the_operators_options_lie_between_ours() -> None:
     member = member_settings(options, "mesh-a-m", "mesh.a.lanes", 300)
     assert (member["group.id"], member["heartbeat.interval.ms"]) == ("mesh.a.lanes", 100)
     assert "group.instance.id" not in member
+    stock = member_settings({}, "mesh-a-m", "mesh.a.lanes", 6_000)
+    assert (stock["session.timeout.ms"], stock["heartbeat.interval.ms"]) == (6_000, 200)
+    for one in (member, stock):
+        assert one["partition.assignment.strategy"] == "cooperative-sticky"
+        assert one["group.protocol"] == "classic"
     assert not any(made["allow.auto.create.topics"] for made in (reader, writer, member))
+    assert {name: reader[name] for name in PINNED_READER} == PINNED_READER
+    assert {name: writer[name] for name in PINNED_WRITER} == PINNED_WRITER
 
 
 def test_a_wrong_option_is_named_in_one_line() -> None:
@@ -412,7 +436,7 @@ def test_health_asks_once_a_second_and_never_waits() -> None:
 def test_the_same_log_line_comes_now_and_then() -> None:
     """A client that cannot connect says so ten times a second."""
     now_s = 0.0
-    repeats = Repeats(lambda: now_s)
+    repeats = RepeatedLines(lambda: now_s)
 
     def passes(text: str) -> bool:
         record = logging.LogRecord("mesh.kafka", logging.ERROR, "", 0, text, None, None)

@@ -22,7 +22,7 @@ TOPOLOGY = topology_from_mapping(
 
 
 def test_a_node_owns_these_topics() -> None:
-    """Spec: kafka.md 1, K2."""
+    """Spec: kafka.md 1, K2, R1."""
     found = {spec.name: spec.partitions for spec in node_topics(TOPOLOGY, "a")}
     assert found == {
         "mesh.a.in.g": 4,

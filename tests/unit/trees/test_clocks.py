@@ -6,14 +6,14 @@ from mesh.model.tree_frames import ColourSpread
 from mesh.model.trees import Colour, Extent
 from mesh.trees.clocks import CREDIT, PER_S, STEP
 from mesh.trees.machine import TreeNode
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 from mesh.trees.settings import Settings
 
 BETWEEN_MS = 1000 // PER_S - 1
 """In which not even 1 of the credit comes back."""
 
 
-def spread(node: Node, ahead: int) -> ColourSpread:
+def spread(node: TreeState, ahead: int) -> ColourSpread:
     return ColourSpread(Extent.CLOUD, Colour(node.clock.value + ahead, 1))
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import mesh.trees
-from mesh.trees.node import Node
+from mesh.trees.node import TreeState
 
 HOMES = {
     "name": "node",
@@ -16,7 +16,7 @@ HOMES = {
     "epoch": "node",
     "ids": "node",
     "realm": "realms",
-    "settings": "machine",
+    "settings": "links",
     "now_ms": "machine",
     "swept_ms": "machine",
     "outputs": "machine node",
@@ -45,7 +45,7 @@ HOMES = {
     "heals": "heals",
     "far_hop_ms": "hop_times",
 }
-"""Field of `Node` -> the modules that may change it, or what is in it; others ask them.
+"""Field of `TreeState` -> the modules that may change it, or what is in it; others ask them.
 
 Two modules share what one fills and the other empties within a step, and the edges of trees.
 """
@@ -57,7 +57,7 @@ CHANGES |= {"pop", "popitem", "popleft", "remove", "setdefault", "sort", "subtra
 
 def test_each_field_has_a_home() -> None:
     """A new one is given to somebody."""
-    assert list(HOMES.keys() ^ {one.name for one in fields(Node)}) == []
+    assert list(HOMES.keys() ^ {one.name for one in fields(TreeState)}) == []
 
 
 def test_each_field_is_changed_at_home_only() -> None:

@@ -3,7 +3,7 @@
 from mesh.model.tree_apps import Answered, NodesFound, NodesLost, SendWanted
 from mesh.model.tree_frames import ReplyKind
 from mesh.model.tree_nodes import NodeSeen, encode_node
-from mesh.trees.applications.splits import COUNT_MS, TRIES_MAX, Splits
+from mesh.trees.applications.splits import COUNT_MS, TRIES_MAX, SplitCounts
 
 
 def answered(count: SendWanted | None, names: str, *, is_whole: bool = True) -> Answered:
@@ -13,13 +13,13 @@ def answered(count: SendWanted | None, names: str, *, is_whole: bool = True) -> 
     return Answered("", count.call, kind, True, items)
 
 
-def known(names: str) -> Splits:
-    splits = Splits()
+def known(names: str) -> SplitCounts:
+    splits = SplitCounts()
     assert splits.heard(answered(splits.begin(), names), 0) == ([], None)
     return splits
 
 
-def told(splits: Splits, names: str) -> list[NodesLost | NodesFound]:
+def told(splits: SplitCounts, names: str) -> list[NodesLost | NodesFound]:
     """Return what the next count tells, in which these answer."""
     news, count = splits.heard(answered(splits.changed(), names), 0)
     assert count is None
@@ -27,7 +27,7 @@ def told(splits: Splits, names: str) -> list[NodesLost | NodesFound]:
 
 
 def test_nobody_counts_for_nobody() -> None:
-    assert Splits().changed() is None
+    assert SplitCounts().changed() is None
     splits = known("abc")
     splits.end()
     assert splits.changed() is None

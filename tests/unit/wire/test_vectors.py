@@ -68,13 +68,13 @@ def golden(vector: Vector) -> bytes:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
 def test_golden_bytes_are_still_written(vector: Vector) -> None:
-    """What this program writes has not changed by a byte."""
+    """What this program writes has not changed by a byte. Spec: R19."""
     assert vector.write() == golden(vector)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
 def test_golden_bytes_are_read(vector: Vector) -> None:
-    """Golden bytes give the value they were made of, whoever wrote them."""
+    """Golden bytes give the value they were made of, whoever wrote them. Spec: R19."""
     assert vector.decode(golden(vector)) == vector.value
 
 

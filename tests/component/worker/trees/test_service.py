@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from uuid import UUID
 
 import pytest
-from structlog.testing import capture_logs
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import TransportUnavailableError
@@ -19,15 +19,18 @@ from mesh.model.tree_apps import (
     RoleLost,
     Served,
 )
-from mesh.model.tree_frames import Cause, ReplyKind
+from mesh.model.tree_frames import Cause, Frame, Hello, ReplyKind
 from mesh.model.trees import Address, tree_id
 from mesh.transport.port import TopicPartition
+from mesh.trees.links import CONTRADICTS
 from mesh.trees.settings import Settings
 from mesh.wire.tree_events import encode_event
+from mesh.wire.trees import encode_frame
 from mesh.worker.trees.service import TreeService
 from mesh.worker.trees.writing import GONE_MAX
 from tests.component.in_memory_mesh import CHAIN, Mesh
 from tests.component.worker.trees.applications import Open, finished, live, payloads
+from tests.said import Said
 
 
 def test_a_role_is_sent_to_over_two_links_and_answers(application: Open) -> None:
@@ -345,12 +348,14 @@ def test_operators_say_when_a_silent_neighbour_counts_as_down(is_changed: bool) 
 
 
 def test_what_is_said_wrongly_changes_nothing_and_stops_nothing(
-    mesh: Mesh, application: Open
+    said: Said, mesh: Mesh, application: Open
 ) -> None:
     host, sender = application("c"), application("a")
     told: list[object] = []
     sender.listener = told.append
-    writer = mesh.world.kafka["left"].writer("stranger")
+    kafka = mesh.world.kafka["left"]
+    ends = {topic: kafka.topics[topic].logs[0].end for topic in ("mesh.a.sends", "mesh.a.roles")}
+    writer = kafka.writer("stranger")
     for key, value in ((b"app", b"{"), (None, b"{}"), (b"a b", b"{}"), (b"app", b'{"do": "fly"}')):
         writer.produce("mesh.a.sends", value, key, 0)
         writer.produce("mesh.a.roles", b"\xff", key, 0)
@@ -361,6 +366,10 @@ def test_what_is_said_wrongly_changes_nothing_and_stops_nothing(
     service = mesh.world.workers["a"].tree_service
     assert service is not None
     assert service.refused == {"mesh.a.sends": 4, "mesh.a.roles": 4}
+    unread = said.of("trees.refused")
+    places = {(topic, end + number) for topic, end in ends.items() for number in range(4)}
+    assert {(one["topic"], one["offset"]) for one in unread} >= places
+    assert all(one["log_level"] == "warning" and one["fault"] for one in unread)
     refused = [one for one in told if isinstance(one, Refused)]
     assert {one.code for one in refused} == {"BAD_RECORD"}
     topics = sorted(one.text.partition(" ")[0] for one in refused)
@@ -400,7 +409,7 @@ def test_who_sends_something_wrong_is_told_of_which_call(mesh: Mesh, application
     assert [one.call for one in told if isinstance(one, Refused)] == ["one", "two", ""]
 
 
-def test_the_log_says_which_frames_meant_nothing(mesh: Mesh, application: Open) -> None:
+def test_the_log_says_which_frames_meant_nothing(said: Said, mesh: Mesh, application: Open) -> None:
     """One line for all of a second, beside the metrics. Spec: tree_layer 12."""
     host, sender = application("c"), application("a")
     host.add("desk-7", "pricing")
@@ -410,11 +419,16 @@ def test_the_log_says_which_frames_meant_nothing(mesh: Mesh, application: Open) 
     place = TopicPartition("mesh.b.to.c.t", 0)
     reader.assign({place: topic.admin().ends([place])[place] - 1})
     [last] = reader.read(0, 10)
-    with capture_logs() as lines:
-        topic.writer("stranger").produce("mesh.b.to.c.t", last.value(), last.key(), 0)
-        live(mesh, 3, host, sender)
-    dropped = [one for one in lines if one["event"] == "trees.dropped"]
-    assert [one["frames"] for one in dropped] == [{"frames read twice": 1}]
+    stranger = topic.writer("stranger")
+    stranger.produce("mesh.b.to.c.t", last.value(), last.key(), 0)
+    live(mesh, 3, host, sender)
+    late = {"log_level": "info", "frames": {"frames read twice": 1}}
+    assert said.of("trees.dropped") == [late]
+    key, value = encode_frame(Frame(1, 1, Hello(str(UUID(int=7)), 9, 0, "", None, None, 0)))
+    stranger.produce("mesh.b.to.c.t", value, key, 0)
+    live(mesh, 3, host, sender)
+    [made_up] = [one for one in said.of("trees.dropped") if one["log_level"] == "warning"]
+    assert made_up["frames"][CONTRADICTS] == 1
     assert payloads(finished(sender.send("desk-7", "pricing", b"1"), host)) == ["c: 1"]
 
 
