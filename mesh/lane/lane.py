@@ -182,18 +182,18 @@ class Lane:
         } | batch.begins
         for at, reading in batch.readings.items():
             ahead = reading.ahead if self._is_direct(at) and self._reserves else 0
-            is_unlinked = at in progress.unlinked
+            left_in = progress.unlinked.get(at)
             reached = SourceAt(
                 at,
                 reading.topic_id,
                 reading.next,
                 ahead=ahead,
                 generation=reading.generation,
-                is_unlinked=is_unlinked,
-                kafka=progress.unlinked[at] if is_unlinked else "",
+                is_unlinked=left_in is not None,
+                kafka="" if left_in is None else left_in.kafka,
                 leader_epoch=reading.leader_epoch,
                 behind=self.direct.unwritten.below(at, reading.next, batch.unwritten),
-                cluster_id=progress.left_in.get(at, ""),
+                cluster_id="" if left_in is None else left_in.cluster_id,
             )
             self.note(batch, reached)
         account = batch.finish(self.number, self.ages.numbers)

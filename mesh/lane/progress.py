@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mesh.core.holds import ChainKey, Holds
 from mesh.lane.partly_taken_marks import PartlyTakenMarks
@@ -31,6 +32,14 @@ from mesh.model.facts import (
 from mesh.model.frames import NONE_OFFSET, Era, SourcePartition
 from mesh.model.interest_inputs import VersionByInput
 from mesh.transport.port import TopicPartition
+
+
+class LeftIn(NamedTuple):
+    """The Kafka cluster in which an outbox was when its link was removed, as far as it is known."""
+
+    kafka: str = ""
+    cluster_id: str = ""
+    """Names may mean others by now."""
 
 
 @dataclass(slots=True)
@@ -58,9 +67,8 @@ class Progress:
         since: Position in a source from which on a link carries it; 0 if that is all. Repairs send
             nothing before it: that went other ways while there was no such link.
         links: Number of the link over which a chain was sent last. Spec: K12.
-        unlinked: Outboxes whose links were removed, and the Kafka clusters in which they were, as
-            far as that is known; what is there when they come back may be new.
-        left_in: Identities of these Kafka clusters, likewise: names may mean others by now.
+        unlinked: Outboxes whose links were removed, and where they were; what is there when they
+            come back may be new.
         eras: By which topologies each source worked, ascending. Spec: K10.
         partly_taken: Frames that were not taken whole, by outbox partition. Spec: K20.
         truncations: Losses at the end of a source that were accepted.
@@ -82,8 +90,7 @@ class Progress:
     holds: Holds = field(default_factory=Holds)
     since: dict[ChainKey, int] = field(default_factory=dict)
     links: dict[ChainKey, int] = field(default_factory=dict)
-    unlinked: dict[TopicPartition, str] = field(default_factory=dict)
-    left_in: dict[TopicPartition, str] = field(default_factory=dict)
+    unlinked: dict[TopicPartition, LeftIn] = field(default_factory=dict)
     eras: dict[TopicPartition, Sequence[EraBegan]] = field(default_factory=dict)
     partly_taken: dict[TopicPartition, PartlyTakenMarks] = field(default_factory=dict)
     truncations: dict[TopicPartition, Truncations] = field(default_factory=dict)
@@ -151,9 +158,9 @@ class Progress:
                 self.leader_epochs.pop(at, None)
                 if fact.leader_epoch >= 0:
                     self.leader_epochs[at] = fact.leader_epoch
-                self._linked(at)
+                self.unlinked.pop(at, None)
                 if fact.is_unlinked:
-                    self.unlinked[at], self.left_in[at] = fact.kafka, fact.cluster_id
+                    self.unlinked[at] = LeftIn(fact.kafka, fact.cluster_id)
             case EpochRaised():
                 self.epoch = fact.epoch
             case PartlyTaken():
@@ -203,6 +210,7 @@ class Progress:
             behind: Of so many before direct copies may not have been written.
         """
         is_same = reached == self.next.get(at)
+        left_in = self.unlinked.get(at, LeftIn())
         return SourceAt(
             at,
             self.topic_ids[at],
@@ -210,19 +218,15 @@ class Progress:
             ahead,
             self.generations.get(at, 0),
             at in self.unlinked,
-            self.unlinked.get(at, ""),
+            left_in.kafka,
             self.leader_epochs.get(at, -1) if is_same else -1,
             behind,
-            self.left_in.get(at, ""),
+            left_in.cluster_id,
         )
-
-    def _linked(self, at: TopicPartition) -> None:
-        self.unlinked.pop(at, None)
-        self.left_in.pop(at, None)
 
     def found(self, at: TopicPartition, topic_id: bytes) -> None:
         """Know what a source is from now on; what is read of it next keeps that."""
-        self._linked(at)
+        self.unlinked.pop(at, None)
         self.topic_ids[at] = topic_id
 
     def reset(self, at: TopicPartition) -> None:
@@ -235,8 +239,7 @@ class Progress:
         """Know nothing of a source any more; return whose chains came by it."""
         chains = [of for place, of in self.accepted if place == at]
         self.reset(at)
-        self._linked(at)
-        known = (self.topic_ids, self.eras, self.truncations, self.partly_taken)
+        known = (self.unlinked, self.topic_ids, self.eras, self.truncations, self.partly_taken)
         for kept in known:
             kept.pop(at, None)
         for of in chains:

@@ -89,7 +89,7 @@ def _progress_fields(noted: tuple[Fact, int]) -> Fields:
                 "reason": _LEFT if fact.is_unlinked else "",
                 "leader_epoch": fact.leader_epoch,
                 "behind": fact.behind,
-                "ext": _left_in(fact),
+                "ext": _left_in(fact) if fact.is_unlinked else {},
             }
         case EpochRaised():
             fields = {"offset": fact.epoch}

@@ -56,14 +56,12 @@ class DirectCopies:
 
     def settle(self, lanes: Iterable[Lane]) -> None:
         """Let lanes know that all copies are in Kafka, if that is so."""
-        if not self.writer.pending() and not self._look_for_failed():
+        if self.writer.pending():
+            return
+        self._failed += self.writer.failed()
+        if not self._failed:
             for lane in lanes:
                 lane.direct.all_written()
-
-    def _look_for_failed(self) -> int:
-        """Return how many records failed that no lane has counted yet."""
-        self._failed += self.writer.failed()
-        return self._failed
 
     def write(self, lanes: Sequence[Lane]) -> None:
         """Write what is ready, at once."""
@@ -89,7 +87,8 @@ class DirectCopies:
         if now_ms - self._flushed_ms < FLUSH_MS:
             return
         self._flushed_ms = now_ms
-        if failed := self._look_for_failed():
+        self._failed += self.writer.failed()
+        if failed := self._failed:
             self._failed = 0
             log.warning("direct.lost", records=failed)
             for lane in lanes:

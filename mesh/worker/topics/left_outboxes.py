@@ -88,7 +88,7 @@ class LeftOutboxes:
 
     def _name_of(self, lane: Lane, at: TopicPartition) -> str:
         """Return what the Kafka cluster of an outbox is called by now, as far as that is known."""
-        kafka, cluster_id = lane.progress.unlinked[at], lane.progress.left_in[at]
+        kafka, cluster_id = lane.progress.unlinked[at]
         named = {id_: name for name, id_ in self.lanes.sources.topics.cluster_ids.items()}
         return named.get(cluster_id, kafka)
 
@@ -105,7 +105,7 @@ class LeftOutboxes:
         for lane in self.lanes.owned.values():
             progress = lane.progress
             for at in [one for one in progress.unlinked if self._name_of(lane, one) == kafka]:
-                found, left_in = known.get(at.topic), progress.left_in[at]
+                found, left_in = known.get(at.topic), progress.unlinked[at].cluster_id
                 if left_in == cluster_id:
                     if at.topic in gone and self._beside(at).topic in gone:
                         self._end_both(lane, at, now_ms)  # one is found by the other

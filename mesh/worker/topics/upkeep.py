@@ -86,7 +86,8 @@ class Upkeep:
         for outboxes in (self._left, self._former):
             if now_ms >= outboxes.due_ms:
                 outboxes.look(now_ms)
-        self._left.end_deleted(self.lanes.machine.learner.faults.accepted, now_ms)
+        if consents := self.lanes.machine.learner.faults.accepted:
+            self._left.end_deleted(consents, now_ms)
         doubted = self.lanes.refusals.topics | self.lanes.sources.topics.vanished
         if doubted and now_ms - self._restored_ms >= RESTORE_MS:
             self._restored_ms = now_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
+from mesh.lane.progress import LeftIn
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
 from tests.component.in_memory_mesh import Mesh, put_in_force
@@ -94,7 +95,17 @@ def _left_abroad() -> Mesh:
 
 def _kept_abroad(mesh: Mesh) -> dict[TopicPartition, str]:
     """Return what b keeps of a's outboxes, with the identity of their Kafka cluster."""
-    return mesh.world.workers["b"].lanes.owned[0].progress.left_in
+    return {at: kafka.cluster_id for at, kafka in _unlinked(mesh).items()}
+
+
+def _unlinked(mesh: Mesh) -> dict[TopicPartition, LeftIn]:
+    return mesh.world.workers["b"].lanes.owned[0].progress.unlinked
+
+
+def _forget_where_they_are(mesh: Mesh) -> None:
+    """As a former layout of the record leaves it."""
+    left = _unlinked(mesh)
+    left.update({at: LeftIn(kafka.kafka) for at, kafka in left.items()})
 
 
 def test_another_kafka_cluster_that_has_come_to_the_name_says_nothing() -> None:
@@ -114,11 +125,10 @@ def test_another_kafka_cluster_that_has_come_to_the_name_says_nothing() -> None:
 def test_where_outboxes_are_is_learned_from_their_topic_ids() -> None:
     """Whoever takes a lane after its links were removed does not know in which they were read."""
     mesh = _left_abroad()
-    kept = _kept_abroad(mesh)
-    kept.update(dict.fromkeys(kept, ""))
+    _forget_where_they_are(mesh)
     mesh.pause(65)
     assert set(_kept_abroad(mesh).values()) == {"memory-far"}
-    kept.update(dict.fromkeys(kept, ""))
+    _forget_where_they_are(mesh)
     for topic in OUTBOXES:
         mesh.world.kafka["far"].delete_topic(topic)
     mesh.pause(65)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mesh.core.holds import ChainKey
 from mesh.lane.faults import keep_stop
+from mesh.lane.progress import LeftIn
 from mesh.lane.relinking import begin_links, end_removed, relink_lane
 from mesh.lane.resuming import stop_of
 from mesh.lane.target_holds import hold
@@ -108,4 +109,4 @@ def test_who_takes_a_lane_ends_what_its_former_owner_had_of_a_link_that_is_gone(
     assert not one.lane.holds_any
     [told] = noted(one.lane.log.take()).of("target.hold_ended")
     assert told["target"] == TO_C.topic
-    assert one.lane.progress.unlinked == {FROM_C: "k"}
+    assert one.lane.progress.unlinked == {FROM_C: LeftIn("k")}
