@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
@@ -103,6 +105,23 @@ def signals_as_before() -> Iterator[None]:
     for number, handler in before.items():
         signal.signal(number, handler)
     assert after == before, "a test has left handlers of signals behind"
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Take back how a test has logs written: a command run in this process sets that up for good.
+
+    Whoever listens later would hear nothing below the level that the command chose.
+    """
+    was_configured, before = structlog.is_configured(), structlog.get_config()
+    of_kafka = logging.getLogger("mesh.kafka")
+    level = of_kafka.level
+    yield
+    if was_configured:
+        structlog.configure(**before)
+    else:
+        structlog.reset_defaults()
+    of_kafka.setLevel(level)
 
 
 @pytest.fixture(scope="session")

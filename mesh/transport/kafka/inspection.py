@@ -179,6 +179,7 @@ class InspectingAdmin(KafkaAdmin):
             TransportError: Nobody answers, or rights to describe the group are missing.
         """
         try:
+            # Deprecated: what takes its place asks the coordinator.
             found = self._looks.client.list_groups(group, timeout=self._looks.request_s)
         except KafkaException as exc:
             raise transport_error(self._site, f"ask for group {group}", error_of(exc)) from exc

@@ -227,7 +227,6 @@ def api_of() -> Iterator[MakeApi]:
     yield make
     for api in made:
         api.close()
-    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -38,13 +38,11 @@ Chain = tuple[Mesh, str]
 
 
 @pytest.fixture
-def run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Run]:
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """`run("status", "-o", "json")`: with contexts of its own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("MESH_CONTEXT", raising=False)
-    # Simulated workers log in this very process, and set-up loggers would outlive the test.
+    # Simulated workers log in this very process: not into what a command says.
     monkeypatch.setattr("mesh.worker.process.logs.set_up_logs", lambda **_: None)
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
@@ -55,8 +53,7 @@ def run(
         code = ended.value.code
         return Ended(code if isinstance(code, int) else 0, captured.out, captured.err)
 
-    yield invoke
-    structlog.reset_defaults()
+    return invoke
 
 
 def chain_of(

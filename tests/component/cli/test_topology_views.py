@@ -95,7 +95,7 @@ def test_drawings_are_valid_and_whole(topology: Topology, draw: Any, grammar: An
     ]
 
 
-@pytest.mark.parametrize("topology", map(load_topology, EXAMPLES), ids=lambda one: one.name)
+@pytest.mark.parametrize("topology", [*map(load_topology, EXAMPLES)], ids=lambda one: one.name)
 def test_every_topology_has_a_text(topology: Topology) -> None:
     text = as_text(topology, 80)
     assert re.findall(r"^zone (\S+)", text, re.MULTILINE) == list(topology.zones)

@@ -39,5 +39,5 @@ def test_the_end_is_what_openssl_says(tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_what_is_no_certificate_is_refused_and_nothing_else(junk: bytes) -> None:
     for text in (junk.decode("latin-1"), ssl.DER_cert_to_PEM_cert(junk)):
-        with pytest.raises(ValueError, match=""):
+        with pytest.raises(ValueError):
             end_s(text)

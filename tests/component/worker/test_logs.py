@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -16,12 +15,6 @@ from structlog.testing import capture_logs
 from mesh.worker.process.logs import set_up_logs
 
 log = structlog.get_logger()
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 def test_who_sets_up_again_is_followed(capsys: pytest.CaptureFixture[str]) -> None:
