@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mesh.errors import StartError, TransportError
 from mesh.lab import steps
 from mesh.lab.changing import run_apply
 from mesh.lab.driver import Driver
 from mesh.lab.faults import StepFailedError
 from mesh.lab.log_faults import run_log_fault
+from mesh.lab.queue_accounts import is_shared
 from mesh.lab.steps import Detail
 from mesh.lab.storm import run_storm
+from mesh.model.names import fold
 
 
 def run_step(driver: Driver, number: int, step: steps.Step) -> Detail:
@@ -96,5 +100,26 @@ def _wait(driver: Driver, seconds: float) -> None:
 
 def _consume(driver: Driver, step: steps.Consume, timeout_s: float) -> Detail:
     driver.consumers.join(driver.topology, step)
-    driver.wait(timeout_s, lambda: driver.consumers.lacking(step))
+    driver.wait(timeout_s, lambda: driver.consumers.lacking(step) or _untold(driver, step))
     return {"consumed": driver.consumers.count(step)}
+
+
+def _untold(driver: Driver, step: steps.Consume) -> Sequence[str]:
+    """Return, in words, that a node does not tell other members yet of whoever has just joined.
+
+    Until it does, messages go to members farther away whose consumers are known.
+    """
+    mine = driver.clients.subscriptions_of(f"{step.node}/{step.queue}")
+    if (
+        step.count is not None
+        or step.node not in driver.faults.serving()
+        or not any(one.ended_at is None and is_shared(one, driver.topology) for one in mine)
+    ):
+        return []
+    driver.view.refresh()
+    heartbeat = driver.view.nodes[step.node].heartbeat
+    told = () if heartbeat is None else heartbeat.queues
+    mine_told = {fold(one.queue) for one in told if one.node == step.node and one.room}
+    if fold(step.queue) in mine_told:
+        return []
+    return [f"{step.node} does not tell others of its consumers of {step.queue}"]

@@ -41,6 +41,12 @@ def is_refused(subscription: ScenarioSubscription, topology: Topology) -> bool:
     return contradicts or (subscription.noexport and policy in SHARED)
 
 
+def is_shared(subscription: ScenarioSubscription, topology: Topology) -> bool:
+    """Return whether a subscription makes its node a member of a queue shared with others."""
+    is_taken = not is_refused(subscription, topology)
+    return is_taken and policy_of(subscription, topology) in SHARED
+
+
 def _is_open(way: Copy, subject: str) -> bool:
     """Return whether copies for a member go a way: over no join, and no node keeps it local."""
     return not way.filters and not way.is_kept(subject)
@@ -94,8 +100,7 @@ class QueueAccounts:
             for other in self._members(subscription)
             if self.is_served(other, step)
             and wants(other.filter_, subject)
-            and policy_of(other, topology) in SHARED
-            and not is_refused(other, topology)
+            and is_shared(other, topology)
             and self._is_home(other, topology)
             and (found := topologies.way(source, other.node, step, message_class)) is not None
             and _is_open(found, subject)

@@ -101,7 +101,10 @@ class Publish(_Step):
 
 
 class Consume(_Step):
-    """Join the consumers of a queue at a node, and stay; wait until so many were consumed there."""
+    """Join the consumers of a queue at a node, and stay; wait until so many were consumed there.
+
+    Without a number, until the node tells the queue's other members that somebody consumes there.
+    """
 
     node: str
     queue: str
