@@ -40,6 +40,9 @@ _LOGGING = tuple(
 _META = "meta.properties"
 _FIRST = "bootstrap.checkpoint"
 """What Kafka's metadata begin with: the same in each folder that one version formats."""
+_METADATA = "__cluster_metadata-0"
+_CLEAN = ".kafka_cleanshutdown"
+"""What a broker that stops in good order leaves behind, and removes when it starts."""
 
 
 def new_id() -> str:
@@ -84,6 +87,10 @@ class BrokerJvm:
             return None
         found = re.search(r"^cluster\.id=(\S+)$", text, re.MULTILINE)
         return found.group(1) if found else None
+
+    def was_killed(self) -> bool:
+        """Return whether it has run on its data before, and not stopped in good order."""
+        return (self.data / _METADATA).is_dir() and not (self.data / _CLEAN).is_file()
 
     def begin_format(self, kafka_cluster_id: str) -> Process:
         """Start Kafka's own storage tool on the settings file."""

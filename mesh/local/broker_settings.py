@@ -28,8 +28,6 @@ _SMALL: Mapping[str, str] = {
     "num.recovery.threads.per.data.dir": "1",
     "group.coordinator.threads": "1",
     "share.coordinator.threads": "1",
-    # After kill -9 the controller refuses the broker until its old session ends: stock 9 s.
-    "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     # A controller at rest says that it is there, stock twice a second: a quarter of the CPU of a
     # broker that does nothing (measured: 0.9 s a minute, and 0.65 so).
@@ -37,6 +35,14 @@ _SMALL: Mapping[str, str] = {
     "log.retention.hours": "-1",
 }
 """Differences from stock Kafka; timing that clients see (session time-outs) stays stock."""
+
+SESSION_MS = 4_000
+"""How long a broker may be silent until the controller leaves it out, and how long after kill -9 it
+refuses the broker's successor: stock 9 s."""
+
+PATIENT_SESSION_MS = 60_000
+"""The same for a broker that nobody could replace: a machine that has no time for it leaves it out
+for nothing, and each of its partitions has no leader until its next heartbeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +78,7 @@ def server_properties(
     data: str,
     overrides: Mapping[str, str] | None = None,
     outside: Outside | None = None,
+    session_ms: int = SESSION_MS,
 ) -> str:
     """Return the settings file of one broker that is its own controller (KRaft combined mode).
 
@@ -81,6 +88,7 @@ def server_properties(
         data: Folder for its logs.
         overrides: Broker settings that win over ours.
         outside: A way in from other machines; None for this one alone.
+        session_ms: How long a broker may be silent until it is left out, in milliseconds.
 
     Spec: DESIGN.md 10
     """
@@ -103,6 +111,7 @@ def server_properties(
         "transaction.state.log.min.isr": "2" if len(peers) > 2 else "1",
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": "1",
+        "broker.session.timeout.ms": str(session_ms),
         **_SMALL,
         **({} if outside is None else _way_in(address, outside)),
         **(overrides or {}),

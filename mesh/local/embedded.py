@@ -8,7 +8,13 @@ from pathlib import Path
 
 from mesh.errors import StartError, TransportUnavailableError
 from mesh.local.broker_jvm import YOUNG_JVM, BrokerJvm, error_lines, new_id
-from mesh.local.broker_settings import BrokerAddress, Outside, server_properties
+from mesh.local.broker_settings import (
+    PATIENT_SESSION_MS,
+    SESSION_MS,
+    BrokerAddress,
+    Outside,
+    server_properties,
+)
 from mesh.local.jars import KafkaSoftware, Progress, find_kafka, silent
 from mesh.local.ports import LOOPBACK, free_port, is_free
 from mesh.local.processes import Process, stop_all
@@ -269,8 +275,14 @@ class EmbeddedKafka:
         )
 
     def _properties(self, jvm: BrokerJvm, address: BrokerAddress) -> str:
+        is_replaced = len(self._brokers) > 1 or jvm.was_killed()
         return server_properties(
-            address, self._addresses, str(jvm.data), self._settings, self._outside
+            address,
+            self._addresses,
+            str(jvm.data),
+            self._settings,
+            self._outside,
+            SESSION_MS if is_replaced else PATIENT_SESSION_MS,
         )
 
     def _is_ready(self) -> bool:

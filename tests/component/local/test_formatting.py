@@ -94,3 +94,26 @@ def test_data_of_a_former_version_are_no_pattern(
     (data / "meta.properties").write_text("cluster.id=old\n")
     assert prepared(tmp_path / "old", software).kafka_cluster_id == "old"
     assert not (software.jars / FIRST).exists()
+
+
+def session_s(kafka: EmbeddedKafka, folder: Path, broker: int = 1) -> float:
+    """Return how long a broker that is silent is held for alive, by the settings of a new start."""
+    kafka.prepare()
+    text = (folder / f"broker-{broker}" / "server.properties").read_text()
+    settings = dict(line.split("=", 1) for line in text.splitlines())
+    return int(settings["broker.session.timeout.ms"]) / 1_000
+
+
+def test_a_lone_broker_is_patient_unless_it_comes_back_from_a_kill(
+    tmp_path: Path, software: KafkaSoftware, tool: list[str]
+) -> None:
+    """Nobody takes its place on a busy machine, but after a kill it would wait for its own end."""
+    folder = tmp_path / "one"
+    kafka = prepared(folder, software)
+    assert session_s(kafka, folder) == 60
+    (kafka.data() / "__cluster_metadata-0").mkdir()
+    assert session_s(kafka, folder) == 4
+    (kafka.data() / ".kafka_cleanshutdown").touch()
+    assert session_s(kafka, folder) == 60
+    trio = prepared(tmp_path / "trio", software, brokers=3)
+    assert session_s(trio, tmp_path / "trio", broker=2) == 4
