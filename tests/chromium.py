@@ -10,8 +10,9 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.conftest import Unavailable
+from tests.patience import PATIENCE_S
 
-WAIT_MS = 15_000
+WAIT_MS = 1_000 * PATIENCE_S
 """How long a page on a busy machine may take for what a test waits for; five seconds are its own."""
 
 

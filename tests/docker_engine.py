@@ -18,10 +18,10 @@ import pytest
 
 from mesh.local.jars import BROKER_JARS, cache_folder
 from mesh.local.processes import Process, spawn
+from tests.patience import PATIENCE_S
 
 RECIPES = Path(__file__).parents[1] / "mesh" / "testing" / "images"
 KAFKA_INPUTS = ("Dockerfile.kafka", "kafka-entrypoint.sh", "build-base.sh")
-ENGINE_DEADLINE_S = 60
 
 
 def engine_problem(docker_host: str | None) -> str | None:
@@ -56,7 +56,7 @@ def docker_engine(
     folder = tmp_path_factory.mktemp("docker")
     engine, socket = start_engine(folder)
     try:
-        end_s = time.monotonic() + ENGINE_DEADLINE_S
+        end_s = time.monotonic() + PATIENCE_S
         while (problem := engine_problem(socket)) is not None:
             if not engine.is_alive() or time.monotonic() > end_s:
                 unavailable("docker", f"dockerd did not start: {engine.log_tail(1)}")

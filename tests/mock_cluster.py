@@ -7,7 +7,6 @@ starts in milliseconds. It answers as brokers do, but filters no aborted records
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -15,12 +14,13 @@ from pathlib import Path
 
 import confluent_kafka
 
+from tests.patience import wait_until
+
 PRODUCE, LIST_OFFSETS, API_VERSIONS, END_TXN = 0, 2, 18, 26
 """Numbers of requests. Spec: the Kafka protocol."""
 TRANSPORT = -195
 """Error of the client library: the answer is lost, and the connection with it."""
 NOT_ENOUGH_REPLICAS = 19
-ASKED_S = 30.0
 
 _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 _SIGNATURES = {
@@ -107,10 +107,12 @@ class MockCluster:
 
     def wait_asked(self, request: int, times: int) -> None:
         """Wait until a request of this kind has come so often since `watch`."""
-        deadline_s = time.monotonic() + ASKED_S
-        while (asked := self._asked(request)) < times:
-            assert time.monotonic() < deadline_s, f"request {request} came {asked} times"
-            time.sleep(0.005)
+        wait_until(
+            f"request {request} comes {times} times",
+            lambda: self._asked(request) >= times,
+            pace_s=0.005,
+            so_far=lambda: self._asked(request),
+        )
 
     def _asked(self, request: int) -> int:
         library, count = _library(), ctypes.c_size_t()

@@ -36,7 +36,6 @@ def test_a_page_comes_back_with_its_server(api: Api, open_page: Open, away_s: in
     page.wait_for_function(
         "seconds => performance.now() - window.lost >= seconds * 1000",
         arg=away_s,
-        timeout=60_000,
     )
     api.serve(port=api.port, begun=False)
     _wait_until_refused(api)
@@ -115,7 +114,7 @@ def test_a_connection_that_says_nothing_is_given_up(
     api.is_mute = True
     expect(page.locator("#trouble")).to_contain_text(LOST)
     api.is_mute = False
-    expect(page.locator("#trouble")).to_be_empty(timeout=70_000)
+    expect(page.locator("#trouble")).to_be_empty()
 
 
 def _everything_is_read_anew(api: Api, page: Page) -> None:

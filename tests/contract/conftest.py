@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from mesh.transport.kafka import RealKafka
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import BEGINNING, KafkaCluster, Reader, Record, TopicPartition, TopicSpec
+from tests.patience import PATIENCE_S, wait_until
 
-DEADLINE_S = 30.0
 _READ_S = 0.2
 _NUMBERS = itertools.count(1)
 
@@ -76,10 +76,7 @@ class Stand:
 
     def wait(self, is_done: Callable[[], object], *, pace_s: float = 0) -> None:
         """Try until it is done, or fail. Calls that never wait themselves want a pace."""
-        deadline_s = time.monotonic() + DEADLINE_S
-        while not is_done():
-            assert time.monotonic() < deadline_s, "waited too long"
-            time.sleep(pace_s)
+        wait_until("it is done", is_done, pace_s=pace_s)
 
 
 def values(records: Sequence[Record]) -> list[bytes | None]:
@@ -98,10 +95,8 @@ def _real(bootstrap: str) -> Stand:
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": "0"})
 
     def delete_topic(name: str) -> None:
-        client.delete_topics([name])[name].result(DEADLINE_S)
-        deadline_s = time.monotonic() + DEADLINE_S
-        while kafka.admin().describe([name]):
-            assert time.monotonic() < deadline_s, f"{name} is still there"
+        client.delete_topics([name])[name].result(PATIENCE_S)
+        wait_until(f"{name} is gone", lambda: not kafka.admin().describe([name]), pace_s=0)
 
     def commit_group(group: str, positions: Mapping[TopicPartition, int]) -> None:
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": "0"})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from mesh.transport.port import BEGINNING, Reader, TopicPartition, TopicSpec, Writer
@@ -260,16 +258,15 @@ def test_what_waits_behind_a_position_is_told(
     _fill_in_transaction(writer, place, 400)
     writer.commit()
     reader = stand.reader(place)
-    deadline_s = time.monotonic() + 20
-    seen: list[int] = []
-    while (not seen or seen[-1] == 0) and time.monotonic() < deadline_s:
-        if reader.read(0.1, 1):
-            seen.append(reader.behind().get(place, 0))
-    assert 0 < seen[-1] <= 400
-    while seen[-1] and time.monotonic() < deadline_s:
-        reader.read(0.1, 100)
-        seen.append(reader.behind().get(place, 0))
-    assert seen[-1] == 0
+
+    def behind_after(limit: int) -> int:
+        """Read so many; return how many were left when some had come, else nothing."""
+        return reader.behind().get(place, 0) if reader.read(0.1, limit) else 0
+
+    left: list[int] = []
+    stand.wait(lambda: left.append(behind_after(1)) or left[-1])
+    assert 0 < left[-1] <= 400
+    stand.wait(lambda: reader.read(0.1, 100) is None or not reader.behind().get(place, 0))
 
 
 def _fill_in_transaction(writer: Writer, place: TopicPartition, count: int) -> None:

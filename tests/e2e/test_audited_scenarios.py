@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ClustersOf
 from tests.kafka.test_scenarios import run_on_kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_the_auditor_follows_walks_that_move(kafka_clusters: ClustersOf, tmp_path: Path) -> None:

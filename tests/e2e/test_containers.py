@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +25,12 @@ from mesh.testing.building import build_whole
 from mesh.testing.containers import KafkaContainer, MeshContainers
 from mesh.testing.contents import bill_of
 from tests.docker_engine import RECIPES
+from tests.patience import PATIENCE_S, WAITING, wait_until
 
 SMALL_FILE = RECIPES / "mesh.yaml"
 
 # Without images at hand the first run makes a whole Debian.
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.docker
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +53,18 @@ def round_trip(bootstrap: str, values: Sequence[bytes]) -> list[bytes | None]:
     topic = f"t-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
-        future.result(30)
+        future.result(PATIENCE_S)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value=value)
-    producer.commit_transaction(30)
+    producer.commit_transaction(PATIENCE_S)
     settings = {"group.id": topic, "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.subscribe([topic])
     try:
-        records = consumer.consume(len(values), timeout=30)
+        records = consumer.consume(len(values), timeout=PATIENCE_S)
         return [record.value() for record in records]
     finally:
         consumer.close()
@@ -100,7 +100,7 @@ def test_a_container_that_has_ended_is_told_at_once(kafka_image: str) -> None:
     container = KafkaContainer(kafka_image).with_kwargs(entrypoint=["sh", "-c", "echo why; exit 3"])
     try:
         DockerContainer.start(container)
-        assert container.get_wrapped_container().wait(timeout=30)["StatusCode"] == 3
+        assert container.get_wrapped_container().wait(timeout=PATIENCE_S)["StatusCode"] == 3
         with pytest.raises(StartError, match=r"^the broker has ended with exit code 3\nwhy$"):
             container.wait_ready()
     finally:
@@ -215,25 +215,27 @@ def test_the_auditor_certifies_in_its_image(
 def until_certified(mesh: MeshContainers, auditor: DockerContainer) -> Mapping[str, Any]:
     """Return what the auditor has told once it has counted all deliveries."""
     asked = ["mesh", "audit", "report", "-f", FILE, "-o", "json"]
-    end_s = time.monotonic() + 240
-    while True:
+    report: dict[str, Any] = {}
+
+    def is_counted() -> bool:
         _, (out, _) = mesh.nodes["ny1"].get_wrapped_container().exec_run(asked, demux=True)
-        report: Mapping[str, Any] = json.loads(out or b"{}")  # of nothing before it runs
-        if report.get("counts", {}).get("delivered", 0) >= ALL:
-            return report
-        assert time.monotonic() < end_s, (report, auditor.get_logs())
-        time.sleep(1)
+        report.clear()
+        report.update(json.loads(out or b"{}"))  # of nothing before it runs
+        return bool(report.get("counts", {}).get("delivered", 0) >= ALL)
+
+    wait_until("all is counted", is_counted, pace_s=1, so_far=lambda: (report, auditor.get_logs()))
+    return report
 
 
 def test_commands_and_the_port_work_in_an_image(mesh: MeshContainers) -> None:
     """`mesh doctor` in a container, as `helm test` runs it, and a scrape from outside."""
     there = ["-f", FILE, "-o", "json"]
-    report = json.loads(command(mesh, "ny1", "doctor", "--wait", "60", *there))
+    report = json.loads(command(mesh, "ny1", "doctor", *WAITING, *there))
     assert report["categories"]
     assert command(mesh, "ny1", "--version").startswith("mesh ")
     node = mesh.nodes["ny1"]
     address = f"http://{node.get_container_host_ip()}:{node.get_exposed_port(8080)}"
-    with urllib.request.urlopen(f"{address}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"{address}/metrics", timeout=PATIENCE_S) as answer:
         text = answer.read().decode()
     assert 'mesh_link_up{link="ny1-tk1",node="ny1",zone="WORLD"} 1.0' in text
     assert mesh.get_bootstrap_server(ODD).count(":") == 1
@@ -277,10 +279,9 @@ def whole(kafka_image: str, node_image: str) -> Iterator[tuple[str, Mapping[str,
     try:
         container.start()
         page = f"http://{container.get_container_host_ip()}:{container.get_exposed_port(8080)}"
-        end_s = time.monotonic() + 120
-        while not answers(f"{page}/readyz"):
-            assert time.monotonic() < end_s, container.get_logs()
-            time.sleep(0.2)
+        wait_until(
+            "the page is ready", lambda: answers(f"{page}/readyz"), so_far=container.get_logs
+        )
         yield page, addresses
     finally:
         container.stop(force=True, delete_volume=True)
@@ -288,7 +289,7 @@ def whole(kafka_image: str, node_image: str) -> Iterator[tuple[str, Mapping[str,
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return int(answer.status) == 200
     except OSError:
         return False
@@ -302,18 +303,18 @@ def test_one_container_is_a_whole_mesh(whole: tuple[str, Mapping[str, str]]) -> 
         client.wait(client.subscribe("orders", "acme/>"))
     producer = Producer({"bootstrap.servers": addresses["tokyo"]})
     producer.produce("mesh.tk1.in.g", b"42", headers=[("mesh-subject", b"acme/eu")])
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     settings = {"group.id": "any", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": addresses["newyork"], **settings})
     consumer.subscribe(["mesh.ny1.ep.orders"])
     try:
-        [record] = consumer.consume(1, timeout=30)
+        [record] = consumer.consume(1, timeout=PATIENCE_S)
         assert record.value() == b"42"
     finally:
         consumer.close()
     asked = urllib.request.Request(
         f"{page}/api/v1/nodes", headers={"Authorization": "Bearer mesh", "Host": LOOPBACK}
     )
-    with urllib.request.urlopen(asked, timeout=10) as answer:
+    with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
         nodes = {one["node"]: one["state"] for one in json.load(answer)["items"]}
     assert nodes == dict.fromkeys(SMALL, "up")

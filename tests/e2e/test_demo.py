@@ -12,10 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.patience import PATIENCE_S
+
 TAG = "MESH_TEST_TAG"
 RATE, DURATION_S = 300, 10
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(620)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def processes_of(tag: str) -> list[str]:
@@ -41,7 +43,7 @@ def test_demo_delivers_certifies_and_leaves_nothing_behind(
         ],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3 * PATIENCE_S,
         check=False,
         env={
             **os.environ,

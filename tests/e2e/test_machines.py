@@ -17,7 +17,7 @@ from tests.conftest import Unavailable
 from tests.docker_engine import RECIPES
 
 # Without images at hand the first run makes a whole Debian.
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.docker
 
 MB = 1_000_000
 ASKED = """

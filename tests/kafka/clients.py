@@ -13,6 +13,7 @@ from mesh.client.published import Published
 from mesh.errors import MeshError
 from mesh.local.fleet import Fleet
 from mesh.model.frames import MessageClass
+from tests.patience import PATIENCE_S
 
 KEYS = 3
 
@@ -43,7 +44,7 @@ class Publishing(Thread):
     def end(self) -> None:
         """Publish no more, and wait until it is known what became of everything."""
         self._ends.set()
-        self.join(60)
+        self.join(PATIENCE_S)
 
     def _publish(self, of: MessageClass) -> None:
         key, self._number = self._number % KEYS, self._number + 1

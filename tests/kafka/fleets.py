@@ -10,21 +10,19 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from mesh.lab.scenario import Scenario, load_scenario
-from mesh.lab.steps import Apply, Consume, Drain, Settle, Step
+from mesh.lab.steps import Send, Step, Storm
 from mesh.local.fleet import Fleet
+from tests.patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
-PATIENT_S = 300.0
-"""So long a mesh may take to come to a state: on a machine that does much else each of its processes
-has a small part of a core, and what comes of a scenario is the same."""
 
 
 def patient(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return steps; those that wait for a state do so with more patience unless they say how much."""
+    """Return steps; those that wait for a state do so with patience."""
     return tuple(
-        one.model_copy(update={"timeout": PATIENT_S})
-        if isinstance(one, Settle | Drain | Apply | Consume) and one.timeout is None
-        else one
+        one
+        if isinstance(one, Send | Storm)  # their time is part of what comes of them
+        else one.model_copy(update={"timeout": max(PATIENCE_S, one.timeout or 0)})
         for one in steps
     )
 

@@ -12,6 +12,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.wire.header import MAGIC
 from tests.mock_cluster import write_as_in_c, write_packed
+from tests.patience import PATIENCE_S
 
 NOISE: Sequence[tuple[bytes | None, bytes | None]] = (
     (None, b"junk"),
@@ -47,7 +48,7 @@ def poison(fleet: Fleet, node: str, *endpoints: str) -> Counter[str]:
         for key, value in NOISE:
             headers: list[tuple[str, str | bytes | None]] = [("mesh", b"\xff"), ("a", None)]
             writer.produce(topic, value, key, headers=headers, on_delivery=count)
-    assert writer.flush(20) == 0
+    assert writer.flush(PATIENCE_S) == 0
     for of in MessageClass:
         ingress = TopicNames(fleet.topology.prefix).ingress(node, of)
         write_as_in_c(servers, ingress, b"v", [(b"mesh-subject", b"x"), (b"\xff\xfe", b"1")])

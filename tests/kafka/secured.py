@@ -20,6 +20,7 @@ from mesh.local.broker_settings import BrokerAddress
 from mesh.local.embedded import EmbeddedKafka
 from mesh.local.jars import KafkaSoftware
 from mesh.local.ports import LOOPBACK, free_port
+from tests.patience import PATIENCE_S
 
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
@@ -97,7 +98,7 @@ class SecuredKafka(EmbeddedKafka):
     def _alter(self, alteration: object) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
         for done in admin.alter_user_scram_credentials([alteration]).values():
-            done.result(30)
+            done.result(PATIENCE_S)
 
     def _properties(self, jvm: BrokerJvm, address: BrokerAddress) -> str:
         self._stores.mkdir(exist_ok=True)

@@ -19,7 +19,8 @@ from mesh.transport.port import TopicPartition
 from mesh.wire.control import decode_heartbeat
 from mesh.wire.keys import heartbeat_key, subscription_key
 from tests.conftest import ClustersOf
-from tests.kafka.test_changes import now_ms, topology_with, wait_for, wait_settled
+from tests.kafka.test_changes import now_ms, topology_with, wait_settled
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -68,13 +69,13 @@ def test_a_ring_that_nobodys_file_shows(kafka_clusters: ClustersOf, tmp_path: Pa
             fleet.start_node(node)
         writer = fleet.kafka("k", "clients").writer("clients")
         for node in pairs:
-            wait_for(fleet.ready_file(node).exists, 60, lambda: "not ready")
+            wait_until(f"{node} serves", fleet.ready_file(node).exists)
             writer.produce(names.clients(node), b"{}", subscription_key("s", ">"), 0)
         assert writer.flush() == 0
         seen = Seen(fleet, names)
         up = {"ab": "up", "ac": "up", "ba": "up", "ca": "up"}
         wanted = {**up, "bc": "refused", "cb": "refused"}
-        wait_for(lambda: seen.states() == wanted, 90, seen.states)
+        wait_until("links are so", lambda: seen.states() == wanted, so_far=seen.states)
         both = {seen.links[pair].reason for pair in (("b", "c"), ("c", "b"))}
         assert len(both) == 1
         assert "a -Z-> c and a -Z-> b -Z-> c" in both.pop()
@@ -91,17 +92,17 @@ def test_a_ring_that_nobodys_file_shows(kafka_clusters: ClustersOf, tmp_path: Pa
 
         wait_settled(fleet, topology_with(tmp_path, address, prefix, "ab", "ac")[0])
         publish(b"1")
-        wait_for(lambda: is_everywhere(b"1"), 30, lambda: seen.came)
+        wait_until("it has come", lambda: is_everywhere(b"1"), so_far=lambda: seen.came)
         for node, left in (("a", "ab"), ("c", "bc")):
             fleet.kill_node(node)
             seen.links = {pair: one for pair, one in seen.links.items() if node not in pair}
             fleet.file = topology_with(tmp_path, address, prefix, left)[1]
             fleet.start_node(node)
         wanted = {"ab": "up", "ba": "up", "bc": "up", "cb": "up"}
-        wait_for(lambda: seen.states() == wanted, 90, seen.states)
+        wait_until("links are so", lambda: seen.states() == wanted, so_far=seen.states)
         wait_settled(fleet, topology_with(tmp_path, address, prefix, "ab", "bc")[0])
         publish(b"2")
-        wait_for(lambda: is_everywhere(b"2"), 30, lambda: seen.came)
+        wait_until("it has come", lambda: is_everywhere(b"2"), so_far=lambda: seen.came)
         assert all(set(came.values()) == {1} for came in seen.came.values())
     finally:
         fleet.stop()
@@ -134,12 +135,16 @@ def test_an_open_link_gives_way_under_load(kafka_clusters: ClustersOf, tmp_path:
         for node in "bc":
             start(node)
         for node in "bc":
-            wait_for(fleet.ready_file(node).exists, 60, lambda: "not ready")
+            wait_until(f"{node} serves", fleet.ready_file(node).exists)
             writer.produce(names.clients(node), b"{}", subscription_key("s", ">"), 0)
         assert writer.flush() == 0
         seen = Seen(fleet, names, "bc")
         before = {"bc": "up", "cb": "up"}
-        wait_for(lambda: seen.states().items() >= before.items(), 60, seen.states)
+        wait_until(
+            "b-c is up",
+            lambda: seen.states().items() >= before.items(),
+            so_far=seen.states,
+        )
         wait_settled(fleet, topology_with(tmp_path, address, prefix, "bc")[0], without="a")
 
         def reaches_both(value: bytes) -> bool:
@@ -147,7 +152,7 @@ def test_an_open_link_gives_way_under_load(kafka_clusters: ClustersOf, tmp_path:
             return all(value in came for came in seen.came.values())
 
         publish()
-        wait_for(lambda: reaches_both(b"1"), 30, lambda: seen.came)
+        wait_until("it has come", lambda: reaches_both(b"1"), so_far=lambda: seen.came)
         start("a")
         after = {"bc": "refused", "cb": "refused", "ba": "up", "ca": "up"}
 
@@ -155,9 +160,9 @@ def test_an_open_link_gives_way_under_load(kafka_clusters: ClustersOf, tmp_path:
             publish()
             return seen.states() == after
 
-        wait_for(has_moved, 90, seen.states)
+        wait_until("b-c gives way", has_moved, so_far=seen.states)
         publish()
-        wait_for(lambda: reaches_both(b"%d" % published), 30, lambda: seen.came)
+        wait_until("it has come", lambda: reaches_both(b"%d" % published), so_far=lambda: seen.came)
         once = {b"%d" % number: 1 for number in range(1, published + 1)}
         assert all(came == once for came in seen.came.values())
     finally:

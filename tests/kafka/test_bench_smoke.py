@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mesh.local.jars import KafkaSoftware
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -38,7 +39,7 @@ def test_smoke_run_measures_everything(tmp_path: Path, kafka_software: KafkaSoft
     options = ["--smoke", "--messages", str(MESSAGES), "--out", str(out)]
     command = [sys.executable, "-m", "tests.bench", *options]
     done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=560
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE_S
     )
     assert done.returncode == 0, done.stderr[-2_000:]
     found = json.loads(out.read_text(encoding="utf-8"))

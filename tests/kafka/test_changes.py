@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from mesh.wire.control import decode_heartbeat, encode_change
 from mesh.wire.keys import change_key, heartbeat_key, subscription_key
 from tests.conftest import ClustersOf
 from tests.kafka.test_kill import Load
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -70,13 +70,6 @@ class Watched:
                 self.status[node] = (change.number, str(change.stage), change.is_done)
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float, what: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline_s, what()
-        time.sleep(0.1)
-
-
 def test_a_link_comes_and_goes_under_load(kafka_clusters: ClustersOf, tmp_path: Path) -> None:
     """Spec: K27, K28."""
     [address] = kafka_clusters(1)
@@ -102,13 +95,21 @@ def test_a_link_comes_and_goes_under_load(kafka_clusters: ClustersOf, tmp_path: 
         try:
             change_to(watched, writer, names, 2, large)
             # Below some of every key is looked for: a slow machine has none yet at the switch.
-            wait_for(lambda: keys_at(watched, "c") == set(range(7)), 60, lambda: watched.came["c"])
+            wait_until(
+                "c has every key",
+                lambda: keys_at(watched, "c") == set(range(7)),
+                so_far=lambda: watched.came["c"],
+            )
             change_to(watched, writer, names, 3, small)
             before = len(watched.came["b"])
-            wait_for(lambda: has_more(watched, "b", before), 30, lambda: "b stands still")
+            wait_until("b goes on", lambda: has_more(watched, "b", before))
         finally:
             published = load.stop()
-        wait_for(lambda: has_more(watched, "b", published - 1), 60, lambda: len(watched.came["b"]))
+        wait_until(
+            "b has everything",
+            lambda: has_more(watched, "b", published - 1),
+            so_far=lambda: len(watched.came["b"]),
+        )
         assert len(set(watched.came["b"])) == len(watched.came["b"]) == published
         assert max(Counter(watched.came["c"]).values()) == 1
         numbers = [int(value) for value in watched.came["c"]]
@@ -135,7 +136,7 @@ def wait_settled(fleet: Fleet, topology: Topology, without: str = "") -> None:
         view.refresh()
         return list(laggards(topology, view, wanted, {}, lambda *ends: without in ends))
 
-    wait_for(lambda: not late(), 60, late)
+    wait_until("all is owed", lambda: not late(), so_far=late)
 
 
 def has_more(watched: Watched, node: str, count: int) -> bool:
@@ -162,4 +163,4 @@ def change_to(
             watched.look()
             return watched.status == wanted
 
-        wait_for(is_done, 60, lambda: watched.status)
+        wait_until(f"stage {stage}", is_done, so_far=lambda: watched.status)

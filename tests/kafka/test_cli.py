@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.local.fleet import Fleet
 from tests.conftest import ClustersOf, Unavailable
+from tests.patience import PATIENCE_S, WAITING, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -46,7 +46,7 @@ class Running:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert ended.returncode == code, ended.stderr
@@ -79,7 +79,7 @@ def running(
         for node in topology.nodes:
             fleet.start_node(node)
         mesh = Running(folder / "mesh.yaml", near, far, right, fleet)
-        mesh.run("doctor", "--wait", "60", "--category", "nodes", "--category", "links")
+        mesh.run("doctor", *WAITING, "--category", "nodes", "--category", "links")
         yield mesh
     finally:
         fleet.stop()
@@ -121,7 +121,7 @@ def test_a_well_mesh_shows_itself_so(running: Running) -> None:
     assert {(one["state"], one["backlog_messages"]) for one in links} == {("up", 0)}
     entries = running.run("interest", running.far)["interest"]
     assert ("shown/>", running.near) in [(one["filter"], one["who"]) for one in entries]
-    doctor = running.run("doctor", "--wait", "30")
+    doctor = running.run("doctor", *WAITING)
     unwell = [c for one in doctor["categories"] for c in one["checks"] if c["result"] != "ok"]
     assert {check["result"] for check in unwell} <= {"warning"}
     assert {check["description"].split()[0] for check in unwell} <= {"brokers"}  # one each
@@ -147,9 +147,7 @@ def test_an_endpoint_that_nobody_subscribes_any_more_is_deleted(running: Running
     gone = running.run(*command, "--unread")["deleted"]["topics"]
     assert gone == [f"mesh.{running.far}.ep.once"]
     admin = running.fleet.kafka("right", "mesh-test").admin()
-    deadline = time.monotonic() + 30
-    while admin.describe(gone):
-        assert time.monotonic() < deadline
+    wait_until("it is gone", lambda: not admin.describe(gone))
     assert "NO_TOPIC" in json.dumps(running.run(*command, code=2))
 
 
@@ -167,7 +165,7 @@ def test_following_ends_quietly_on_ctrl_c(running: Running) -> None:
             running.run("publish", "live/x", "hello", "-n", running.near)
             assert "'hello'" in process.stdout.readline()
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 0
+            assert process.wait(PATIENCE_S) == 0
             assert process.stderr.read() == "1 message\n"
         finally:
             process.kill()
@@ -178,7 +176,7 @@ def test_a_reader_that_goes_away_ends_the_command(running: Running) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()
-        assert process.wait(60) in (0, 1)
+        assert process.wait(PATIENCE_S) in (0, 1)
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
 
@@ -206,7 +204,7 @@ def test_kafka_that_does_not_answer_is_one_line(running: Running) -> None:
         running.command("publish", "x", "y", "-n", running.near, "--bootstrap", "left=127.0.0.1:1"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 1
@@ -219,7 +217,7 @@ def test_the_client_without_our_library_works(running: Running) -> None:
         [sys.executable, EXAMPLES / "plain_client.py", running.far_address, running.far],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
@@ -245,7 +243,7 @@ def test_the_kcat_lines_work(running: Running, unavailable: Unavailable, tmp_pat
         file = tmp_path / "line.sh"
         file.write_text(script, encoding="utf-8")
         return subprocess.run(
-            ["bash", "-e", file], capture_output=True, text=True, timeout=60, check=False
+            ["bash", "-e", file], capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
 
     def shell(script: str) -> str:
@@ -254,14 +252,11 @@ def test_the_kcat_lines_work(running: Running, unavailable: Unavailable, tmp_pat
         return done.stdout
 
     shell(subscribe)
-    running.run("doctor", "--wait", "30", "--category", "interest")
+    running.run("doctor", *WAITING, "--category", "interest")
     shell(publish)
-    deadline = time.monotonic() + 30
-    while "order-42" not in (found := shell(read)):
-        assert time.monotonic() < deadline, found
-    assert 'order-42: {"amount": 42}' in found
+    wait_until("it is delivered", lambda: 'order-42: {"amount": 42}' in shell(read))
     shell(end)
-    running.run("doctor", "--wait", "30", "--category", "interest")
+    running.run("doctor", *WAITING, "--category", "interest")
     wanted = running.run("interest", running.far)["interest"]
     assert "orders" not in [one["who"] for one in wanted]
 
@@ -272,15 +267,17 @@ def test_the_kcat_lines_work(running: Running, unavailable: Unavailable, tmp_pat
 
     def until(script: str, wanted: str, again: str = "true") -> str:
         """Return the first record that holds a text, as soon as there is one."""
-        deadline = time.monotonic() + 30
-        while True:
+        found: list[str] = []
+
+        def is_there() -> bool:
             shell(again)
             # kcat ends with an error as long as the node has not made the topic.
             read = lines(f"{script} -e -q")
-            found = [line for line in read.stdout.splitlines() if wanted in line]
-            if found:
-                return found[0]
-            assert time.monotonic() < deadline, read.stderr
+            found.extend(line for line in read.stdout.splitlines() if wanted in line)
+            return bool(found)
+
+        wait_until(wanted, is_there)
+        return found[0]
 
     shell(take)
     shell(at_near(take.splitlines()[0]).replace("me|", "you|"))

@@ -19,6 +19,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.config.topology_writer import write_topology
 from mesh.local.fleet import Fleet
 from tests.bench.commands import run_until_named, stopped
+from tests.patience import PATIENCE_S, WAITING
 
 pytestmark = pytest.mark.kafka
 
@@ -59,8 +60,8 @@ def mesh(
     try:
         for node in topology.nodes:
             fleet.start_node(node)
-        command = [sys.executable, "-m", "mesh", "doctor", "--wait", "60", "-f", str(file)]
-        subprocess.run([*command, "--category", "links"], check=True, timeout=120)
+        command = [sys.executable, "-m", "mesh", "doctor", *WAITING, "-f", str(file)]
+        subprocess.run([*command, "--category", "links"], check=True, timeout=PATIENCE_S)
         yield file, right
     finally:
         fleet.stop()

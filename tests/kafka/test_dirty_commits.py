@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 import uuid
 from collections.abc import Callable, Sequence
 
@@ -15,6 +14,7 @@ import pytest
 from mesh.errors import TransportUnknownError
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicPartition, TopicSpec
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -54,9 +54,12 @@ def test_a_commit_answered_too_late_is_not_followed_under_its_epoch(
     reader = kafka.reader("r")
     reader.assign({TopicPartition(topic, 0): 0})
     found: list[bytes | None] = []
-    deadline_s = time.monotonic() + 20
-    while len(found) < 3 and time.monotonic() < deadline_s:
-        found += [record.value() for record in reader.read(0.2, 10)]
+
+    def all_there() -> bool:
+        found.extend(record.value() for record in reader.read(0.2, 10))
+        return len(found) >= 3
+
+    wait_until("three records are read", all_there, so_far=lambda: found)
     assert found == [b"1", b"2", b"3"]
     kafka.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from mesh.local.jars import KafkaSoftware
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import node_topics
 from tests.conftest import ClustersOf
+from tests.patience import PATIENCE_S, WAITING, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -50,7 +50,11 @@ class Mesh:
     def doctor(self, *arguments: str, code: int) -> Any:
         command = [sys.executable, "-m", "mesh", "doctor", *arguments, "-f", str(self.file)]
         ended = subprocess.run(
-            [*command, "-o", "json"], capture_output=True, text=True, timeout=120, check=False
+            [*command, "-o", "json"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert ended.returncode == code, ended.stdout + ended.stderr
         assert "Traceback" not in ended.stderr
@@ -91,7 +95,7 @@ def pair(kafka_clusters: ClustersOf, tmp_path_factory: pytest.TempPathFactory) -
         assert [one["name"] for one in before["categories"]] == ["kafka", "rights", "topics"]
         for node in topology.nodes:
             fleet.start_node(node)
-        mesh.doctor("--wait", "60", code=0)
+        mesh.doctor(*WAITING, code=0)
         yield mesh
     finally:
         fleet.stop()
@@ -146,7 +150,7 @@ def test_a_changed_setting_is_found_and_mended(pair: Mesh) -> None:
         assert found[description]["error"] == f"{topic} has retention.ms=60000 instead of -1"
         tried = pair.doctor("--category", "topics", "--fix", "--dry-run", code=10)
         assert [one["outcome"] for one in tried["repairs"]] == ["would be done"]
-        mended = pair.doctor("--category", "topics", "--fix", "--wait", "10", code=0)
+        mended = pair.doctor("--category", "topics", "--fix", *WAITING, code=0)
         assert [(one["topic"], one["before"], one["after"]) for one in mended["repairs"]] == [
             (topic, {"retention.ms": "60000"}, {"retention.ms": "-1"})
         ]
@@ -219,9 +223,10 @@ def test_rights_that_are_missing_are_told_before_a_start(
         )
         for future in client.create_acls(bindings).values():
             future.result(30)
-        deadline_s = time.monotonic() + 30
-        while "WRITE" in kafka.admin().rights(["mesh.a.in.g"])["mesh.a.in.g"].operations:
-            assert time.monotonic() < deadline_s, "the broker does not mind its rules"
+        wait_until(
+            "the broker minds its rules",
+            lambda: "WRITE" not in kafka.admin().rights(["mesh.a.in.g"])["mesh.a.in.g"].operations,
+        )
         found = Mesh(tmp_path / "mesh.yaml", "mesh.", address).unwell(
             "--pre", "--category", "rights", "--category", "topics", code=10
         )

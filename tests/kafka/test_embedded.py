@@ -21,6 +21,7 @@ from mesh.local.brokers import EmbeddedKafka, KafkaClusters, start_brokers
 from mesh.local.embedded import start_together
 from mesh.local.jars import KafkaSoftware
 from mesh.transport.kafka import cluster_id
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -43,19 +44,19 @@ def create(bootstrap: str, *, partitions: int = 1, copies: int = 1) -> str:
     topic = f"t-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(topic, partitions, copies)]).values():
-        future.result(30)
+        future.result(PATIENCE_S)
     return topic
 
 
 def produce(bootstrap: str, topic: str, values: Sequence[bytes], partitions: int = 1) -> None:
     """Produce in one committed transaction, which needs the broker's own internal topics."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"tx-{topic}"})
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     for partition in range(partitions):
         for value in values:
             producer.produce(topic, value=value, partition=partition)
-    producer.commit_transaction(30)
+    producer.commit_transaction(PATIENCE_S)
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
@@ -66,8 +67,8 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
     try:
         found: list[bytes | None] = []
         while len(found) < count:
-            batch = consumer.consume(count - len(found), timeout=30)
-            assert batch, f"{len(found)} of {count} records within 30 s"
+            batch = consumer.consume(count - len(found), timeout=PATIENCE_S)
+            assert batch, f"{len(found)} of {count} records within {PATIENCE_S:g} s"
             found += [record.value() for record in batch if record.error() is None]
         return found
     finally:
@@ -259,7 +260,7 @@ with start_brokers(["one"], Path({str(tmp_path)!r}), software=software) as runni
     broker = psutil.Process(int(starter.stdout.readline()))
     starter.kill()
     starter.communicate()
-    gone, alive = psutil.wait_procs([broker], timeout=10)
+    gone, alive = psutil.wait_procs([broker], timeout=PATIENCE_S)
     assert (len(gone), alive) == (1, [])
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from mesh.model.topics import TopicNames
 from mesh.view.mesh_view import MeshView
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import EXAMPLES, fleet_for
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -66,17 +65,17 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
         view = MeshView(fleet.topology, backend.kafka, backend.now_ms)
         driver = Driver(fleet.topology, backend, tally, view)
         run_step(driver, 0, scenario.steps[0])
-        run_step(driver, 1, Settle(timeout=180))
+        run_step(driver, 1, Settle(timeout=PATIENCE_S))
         load = Load(fleet, "tk3", 500)
         for kill in range(KILLS):
             node = ["ny1", "tk1", "pa2", "tk3", "pa1"][kill % 5]
             before = tally.endpoints["pa2/s"].count
-            _wait_for(partial(_has_more, tally, before), 20)
+            wait_until("it goes on", partial(_has_more, tally, before))
             fleet.kill_node(node)
             fleet.start_node(node)
-            _wait_for(fleet.ready_file(node).exists, 60)
+            wait_until(f"{node} serves", fleet.ready_file(node).exists)
         published = load.stop()
-        run_step(driver, 2, Drain(timeout=90))
+        run_step(driver, 2, Drain(timeout=PATIENCE_S))
         tally.refresh()
         endpoint = tally.endpoints["pa2/s"]
         driver.close()
@@ -90,10 +89,3 @@ def test_killed_workers_lose_and_double_nothing(kafka_clusters: ClustersOf, tmp_
 def _has_more(tally: Tally, before: int) -> bool:
     tally.refresh()
     return tally.endpoints["pa2/s"].count > before
-
-
-def _wait_for(condition: Callable[[], bool], limit_s: float) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "a condition did not come true in time"
-        threading.Event().wait(0.05)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -26,11 +27,11 @@ from mesh.local.jars import KafkaSoftware
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.view.mesh_view import MeshView
-from tests.kafka.waiting import CLOCK, SOON_S, endpoint_reasons, wait_for
+from tests.kafka.waiting import CLOCK, endpoint_reasons, soon_s
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.kafka
 
-LIMIT_S = 40.0
 EACH = 40
 KEEP = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -71,11 +72,11 @@ def lone(kafka_software: KafkaSoftware, tmp_path: Path) -> Iterator[Lone]:
         names = TopicNames(topology.prefix)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         ingress = names.ingress("a", MessageClass.GUARANTEED)
-        gone = admin.list_topics(ingress, 20).topics[ingress].partitions[0].leader
+        gone = admin.list_topics(ingress, PATIENCE_S).topics[ingress].partitions[0].leader
         topic = NewTopic(
             names.endpoint("a", "lone"), 4, replica_assignment=[[gone]] * 4, config=KEEP
         )
-        admin.create_topics([topic])[topic.topic].result(20)
+        admin.create_topics([topic])[topic.topic].result(PATIENCE_S)
         pid = kafka.processes[gone - 1].pid
         ends.callback(os.kill, pid, signal.SIGCONT)
         fleet.start_node("a")
@@ -85,7 +86,7 @@ def lone(kafka_software: KafkaSoftware, tmp_path: Path) -> Iterator[Lone]:
         client = connect(fleet.topology, "a")
         ends.callback(client.close)
         for endpoint in ("good", "lone"):
-            client.wait(client.subscribe(endpoint, ">"), 60)
+            client.wait(client.subscribe(endpoint, ">"), PATIENCE_S)
         yield Lone(fleet, view, client, pid)
 
 
@@ -103,24 +104,25 @@ class Received:
 
 def test_a_broker_that_stands_still_costs_one_endpoint_alone(lone: Lone) -> None:
     """The healthy one gets everything soon, also from a successor; both have all of it once."""
-    good = Received(lone, "good")
+    good, begun_s = Received(lone, "good"), time.monotonic()
     lone.publish()
-    wait_for("good has the first", lambda: good.has(lone.published), LIMIT_S)
+    wait_until("good has the first", lambda: good.has(lone.published))
+    pace_s = time.monotonic() - begun_s
     other = Received(lone, "lone")
-    wait_for("lone has the first", lambda: other.has(lone.published), LIMIT_S)
+    wait_until("lone has the first", lambda: other.has(lone.published))
     os.kill(lone.pid, signal.SIGSTOP)
-    wait_for("lone is told", lambda: "no leader" in endpoint_reasons(lone.view, "a"), LIMIT_S)
+    wait_until("lone is told", lambda: "no leader" in endpoint_reasons(lone.view, "a"))
     lone.publish()
-    wait_for("good goes on", lambda: good.has(lone.published), SOON_S)
+    wait_until("good goes on", lambda: good.has(lone.published), within_s=soon_s(pace_s))
     lone.fleet.kill_node("a")
     lone.fleet.start_node("a")
-    wait_for("a successor serves", lone.fleet.ready_file("a").exists, LIMIT_S)
+    wait_until("a successor serves", lone.fleet.ready_file("a").exists)
     lone.publish()
     # Clients too ask the broker that stands still, and wait ten seconds each time.
-    wait_for("good goes on under a successor", lambda: good.has(lone.published), LIMIT_S)
+    wait_until("good goes on under a successor", lambda: good.has(lone.published))
     os.kill(lone.pid, signal.SIGCONT)
-    wait_for("lone has the rest", lambda: other.has(lone.published), LIMIT_S)
+    wait_until("lone has the rest", lambda: other.has(lone.published))
     lone.publish()
     for received in (good, other):
-        wait_for("both go on", lambda one=received: one.has(lone.published), LIMIT_S)
+        wait_until("both go on", lambda one=received: one.has(lone.published))
         assert sorted(received.numbers) == list(range(lone.published))

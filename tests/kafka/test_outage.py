@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +21,9 @@ from mesh.model.topology import Topology
 from mesh.model.tree_apps import PartitionSuspected, Unpartitioned
 from mesh.model.tree_frames import Cause, ReplyKind
 from tests.conftest import ClustersOf
+from tests.patience import PATIENCE_S, wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.kafka
 
 
 class Speakers:
@@ -31,26 +31,30 @@ class Speakers:
 
     def __init__(self, topology: Topology, ends: ExitStack) -> None:
         self.near, self.far = self.both = [
-            ends.enter_context(ends.enter_context(connect(topology, node)).roles("app").open(60))
+            ends.enter_context(
+                ends.enter_context(connect(topology, node)).roles("app").open(PATIENCE_S)
+            )
             for node in topology.nodes
         ]
         self.told: list[list[object]] = [[], []]
         for one, told, role in zip(self.both, self.told, ("near", "far"), strict=True):
             one.listener = told.append
-            one.add("desk", role, timeout_s=60)
+            one.add("desk", role, timeout_s=PATIENCE_S)
 
-    def until(self, condition: Callable[[], bool], limit_s: float) -> None:
+    def until(self, condition: Callable[[], bool]) -> None:
         """Let both live until a condition holds."""
-        deadline_s = time.monotonic() + limit_s
-        while not condition():
-            assert time.monotonic() < deadline_s, self.told
+
+        def holds() -> bool:
             for one in self.both:
                 one.step(0.05)
+            return condition()
+
+        wait_until("both are told", holds, pace_s=0, so_far=lambda: self.told)
 
     def ask(self, asker: Roles, role: str) -> list[ReplyKind]:
         """Send to a role and have its holder answer; return what came back, but a bare end."""
         call = asker.send("desk", role, b"?")
-        self.until(lambda: self.answer() or call.is_done, 60)
+        self.until(lambda: self.answer() or call.is_done)
         return [one.kind for one in call.replies if one.kind is not ReplyKind.END]
 
     def answer(self) -> bool:
@@ -99,24 +103,24 @@ def test_roles_go_on_beside_a_dead_cluster_and_find_it_again(fleet: Fleet) -> No
     with ExitStack() as ends, ThreadPoolExecutor(1) as pool:
         both = Speakers(fleet.topology, ends)
         held = [dict(one.held) for one in both.both]
-        both.until(lambda: both.ask(both.near, "far") == [ReplyKind.DATA], 60)
-        both.until(lambda: both.ask(both.far, "near") == [ReplyKind.DATA], 60)
+        both.until(lambda: both.ask(both.near, "far") == [ReplyKind.DATA])
+        both.until(lambda: both.ask(both.far, "near") == [ReplyKind.DATA])
         for told in both.told:
             told.clear()
         waiting = both.near.send("desk", "far", b"in vain")
         messages: list[RoleMessage] = []
-        both.until(lambda: bool(messages.extend(both.far.taken()) or messages), 30)
+        both.until(lambda: bool(messages.extend(both.far.taken()) or messages))
         right.kill()
-        both.until(lambda: both.are_told(PartitionSuspected, of=1), 40)
-        both.until(lambda: waiting.is_done, 5)
+        both.until(lambda: both.are_told(PartitionSuspected, of=1))
+        both.until(lambda: waiting.is_done)
         assert [one.cause for one in waiting.replies] == [Cause.LINK_DOWN]
         assert both.ask(both.near, "near") == [ReplyKind.DATA]
         assert both.ask(both.near, "far") == [ReplyKind.NOT_FOUND]
         assert not both.told[1]
         restarted = pool.submit(right.restart)
-        both.until(restarted.done, 90)
+        both.until(restarted.done)
         restarted.result()
-        both.until(lambda: both.are_told(Unpartitioned), 90)
+        both.until(lambda: both.are_told(Unpartitioned))
         assert both.ask(both.near, "far") == [ReplyKind.DATA]
         assert both.ask(both.far, "near") == [ReplyKind.DATA]
         assert [dict(one.held) for one in both.both] == held

@@ -12,11 +12,10 @@ from mesh.local.embedded import EmbeddedKafka
 from mesh.local.jars import KafkaSoftware
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import Record, TopicPartition
-from tests.kafka.waiting import wait_for
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.kafka
 
-LIMIT_S = 60.0
 AT = TopicPartition("t", 0)
 
 
@@ -34,7 +33,7 @@ def test_a_topic_recreated_after_elections_is_read(
 
     def make(leaders: Sequence[int]) -> None:
         topic = NewTopic(AT.topic, 1, replica_assignment=[list(leaders)])
-        client.create_topics([topic])[AT.topic].result(LIMIT_S)
+        client.create_topics([topic])[AT.topic].result(PATIENCE_S)
 
     def leader() -> int:
         return int(client.list_topics(AT.topic, 10).topics[AT.topic].partitions[0].leader)
@@ -42,7 +41,7 @@ def test_a_topic_recreated_after_elections_is_read(
     def write(value: bytes) -> None:
         writer = kafka.writer("w")
         writer.produce(AT.topic, value, partition=0)
-        assert writer.flush(LIMIT_S) == 0
+        assert writer.flush(PATIENCE_S) == 0
         writer.close()
 
     def has(value: bytes) -> bool:
@@ -54,22 +53,22 @@ def test_a_topic_recreated_after_elections_is_read(
         write(b"before")
         reader = kafka.reader("r")
         reader.assign({AT: 0})
-        wait_for("the first record", lambda: has(b"before"), LIMIT_S)
+        wait_until("the first record", lambda: has(b"before"))
         brokers.kill(1)
-        wait_for("an election", lambda: leader() not in (1, -1), LIMIT_S)
+        wait_until("an election", lambda: leader() not in (1, -1))
         brokers.restart(1)
         write(b"elected")
-        wait_for("a record of the second leader", lambda: has(b"elected"), LIMIT_S)
+        wait_until("a record of the second leader", lambda: has(b"elected"))
         former = leader()
         reader.unassign([AT])
         reader.read(0.2, 100)
-        client.delete_topics([AT.topic])[AT.topic].result(LIMIT_S)
-        wait_for("the end", lambda: AT.topic not in client.list_topics(timeout=10).topics, LIMIT_S)
+        client.delete_topics([AT.topic])[AT.topic].result(PATIENCE_S)
+        wait_until("the end", lambda: AT.topic not in client.list_topics(timeout=10).topics)
         make([*(one for one in (1, 2, 3) if one != former), former])
         write(b"again")
         reader.renew()
         reader.assign({AT: 0})
-        wait_for("a record of the topic recreated", lambda: has(b"again"), LIMIT_S)
+        wait_until("a record of the topic recreated", lambda: has(b"again"))
     finally:
         kafka.close()
         brokers.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +17,9 @@ from mesh.model.tree_frames import ReplyKind
 from mesh.view.role_routes import role_routes
 from tests.conftest import ClustersOf
 from tests.kafka.fleets import fleet_for
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.kafka
-
-FOUND_S = 90.0
 
 
 @contextmanager
@@ -30,7 +28,10 @@ def host(fleet: Fleet, node: str, tree: str, role: str) -> Iterator[None]:
     ready, stop = threading.Event(), threading.Event()
 
     def serve() -> None:
-        with connect(fleet.topology, node) as client, client.roles("host").open(FOUND_S) as roles:
+        with (
+            connect(fleet.topology, node) as client,
+            client.roles("host").open(PATIENCE_S) as roles,
+        ):
             roles.add(tree, role)
             ready.set()
             while not stop.is_set():
@@ -40,11 +41,11 @@ def host(fleet: Fleet, node: str, tree: str, role: str) -> Iterator[None]:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        assert ready.wait(FOUND_S)
+        assert ready.wait(PATIENCE_S)
         yield
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(PATIENCE_S)
 
 
 def data(replies: list[RoleReply]) -> list[bytes]:
@@ -55,14 +56,13 @@ def until_told(fleet: Fleet, node: str, *, next_link: str) -> None:
     """Wait until a node has told of the way to the role, for whoever only looks. Spec: tree_layer 8."""
     names = TopicNames(fleet.topology.prefix)
     topic, kafka = names.routes(node), fleet.kafka("k")
-    deadline = time.monotonic() + FOUND_S
-    while True:
+
+    def is_told() -> bool:
         found = role_routes(kafka, [topic, names.routes("nobody")])
         assert list(found) == [topic]  # what is not there is left out
-        ways = {route.link for one in found[topic] for route in one.told.routes}
-        if ways == {next_link}:
-            return
-        assert time.monotonic() < deadline, found
+        return {route.link for one in found[topic] for route in one.told.routes} == {next_link}
+
+    wait_until(f"{node} tells of the way", is_told)
 
 
 CHAIN = """
@@ -91,9 +91,7 @@ def test_a_role_is_found_again_after_its_bridge_was_killed(
         return asker.send("desk-7", "pricing", b"how much?").wait()
 
     def until_found() -> None:
-        deadline = time.monotonic() + FOUND_S
-        while data(ask()) != wanted:
-            assert time.monotonic() < deadline
+        wait_until("the role is found", lambda: data(ask()) == wanted)
 
     try:
         for node in fleet.topology.nodes:
@@ -101,7 +99,7 @@ def test_a_role_is_found_again_after_its_bridge_was_killed(
         with (
             host(fleet, "c", "desk-7", "pricing"),
             connect(fleet.topology, "a") as client,
-            client.roles("asker").open(FOUND_S) as asker,
+            client.roles("asker").open(PATIENCE_S) as asker,
         ):
             until_found()
             for _ in range(20):

@@ -24,11 +24,11 @@ from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
 from mesh.worker.process.clock import MonotonicClock
 from tests.conftest import ClustersOf
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.kafka
 
 CLOCK = MonotonicClock()
-LIMIT_MS = 60_000
 SMALL = 20_000
 
 
@@ -51,28 +51,35 @@ class Pair:
         """Return the payloads at an endpoint of b from its beginning, as soon as so many are there."""
         stream = self.clients["b"].deliveries(endpoint)
         found: list[str] = []
-        deadline = CLOCK.now_ms() + LIMIT_MS
-        while len(found) < wanted and CLOCK.now_ms() < deadline:
-            found += [(message.payload or b"").decode() for message in stream.read(0.5)]
+
+        def all_there() -> bool:
+            found.extend((message.payload or b"").decode() for message in stream.read(0.5))
+            return len(found) >= wanted
+
+        wait_until(f"{wanted} messages", all_there, so_far=lambda: found)
         return found
 
     def letters(self, wanted: int) -> list[Letter]:
         """Return the dead letters of b, as soon as there are so many."""
-        deadline = CLOCK.now_ms() + LIMIT_MS
-        while True:
-            found = list(read_letters(self.fleet.topology, self.kafka["far"], "b", 1_000))
-            if len(found) >= wanted or CLOCK.now_ms() > deadline:
-                return found
-            CLOCK.wait(0.5)
+        found: list[Letter] = []
+
+        def all_there() -> bool:
+            found[:] = read_letters(self.fleet.topology, self.kafka["far"], "b", 1_000)
+            return len(found) >= wanted
+
+        wait_until(f"{wanted} dead letters", all_there, pace_s=0.5, so_far=lambda: found)
+        return found
 
     def stopped(self) -> list[StoppedSource]:
-        deadline = CLOCK.now_ms() + LIMIT_MS
-        while CLOCK.now_ms() < deadline:
+        found: list[StoppedSource] = []
+
+        def is_stopped() -> bool:
             self.view.refresh()
-            if found := stops_on_link(self.fleet.topology, self.view, "a", "b"):
-                return list(found)
-            CLOCK.wait(0.1)
-        return []
+            found[:] = stops_on_link(self.fleet.topology, self.view, "a", "b")
+            return bool(found)
+
+        wait_until("a source has stopped", is_stopped)
+        return found
 
     def resume(self) -> None:
         found = self.stopped()
@@ -85,7 +92,7 @@ class Pair:
             found,
             now_ms=CLOCK.now_ms,
             pause=CLOCK.wait,
-            limit_s=60,
+            limit_s=PATIENCE_S,
         )
         assert not left
 
@@ -115,7 +122,7 @@ def pair(kafka_clusters: ClustersOf, tmp_path: Path) -> Iterator[Pair]:
     try:
         for node in topology.nodes:
             fleet.start_node(node)
-        clients["b"].wait(clients["b"].subscribe("e", ">"), 60)
+        clients["b"].wait(clients["b"].subscribe("e", ">"), PATIENCE_S)
         yield Pair(fleet, TopicNames(prefix), kafka, view, clients)
     finally:
         for client in clients.values():
@@ -137,9 +144,7 @@ def test_a_deleted_stretch_of_an_outbox_stops_the_link_and_comes_again(pair: Pai
     reader = pair.kafka["near"].reader("outbox")
     reader.assign(admin.ends(places))
     pair.publish("3")
-    deadline = CLOCK.now_ms() + LIMIT_MS
-    while not reader.read(0.2, 10):
-        assert CLOCK.now_ms() < deadline
+    wait_until("it is in the outbox", lambda: reader.read(0.2, 10))
     reader.close()
     ends = admin.ends(places)
     admin.delete_before({at: end for at, end in ends.items() if end})
@@ -159,7 +164,7 @@ def test_an_outbox_recreated_under_way_loses_nothing(pair: Pair) -> None:
     outbox = pair.names.outbox("a", "b", MessageClass.GUARANTEED)
     servers = pair.fleet.topology.kafka["near"].options["bootstrap.servers"]
     remover = AdminClient({"bootstrap.servers": servers})
-    remover.delete_topics([outbox])[outbox].result(30)
+    remover.delete_topics([outbox])[outbox].result(PATIENCE_S)
     pair.publish("3")
     assert pair.stopped()[0].stop.reason == "recreated"
     pair.resume()
@@ -175,18 +180,14 @@ def test_a_node_whose_progress_was_deleted_waits_for_a_person(pair: Pair) -> Non
     [made] = [one for one in node_topics(pair.fleet.topology, "b") if one.name == progress]
     servers = pair.fleet.topology.kafka["far"].options["bootstrap.servers"]
     remover = AdminClient({"bootstrap.servers": servers})
-    remover.delete_topics([progress])[progress].result(30)
+    remover.delete_topics([progress])[progress].result(PATIENCE_S)
 
     def is_told() -> bool:
         pair.view.refresh()
         stop = pair.view.nodes["b"].stops.get(TopicPartition(progress, 0))
         return stop is not None and stop.reason == "unreadable"
 
-    deadline = CLOCK.now_ms() + LIMIT_MS
-    while not is_told() and CLOCK.now_ms() < deadline:
-        pair.publish("3")
-        CLOCK.wait(0.5)
-    assert is_told()
+    wait_until("b tells of it", lambda: is_told() or pair.publish("3"), pace_s=0.5)
     assert not admin.describe([progress])
     assert set(pair.received(2)) == {"1", "2"}
     admin.create([made])
@@ -196,7 +197,7 @@ def test_a_node_whose_progress_was_deleted_waits_for_a_person(pair: Pair) -> Non
 def test_an_endpoint_that_refuses_is_held_and_the_other_goes_on(pair: Pair) -> None:
     """What a topic does not take holds up nobody else, and comes in order later. Spec: K20."""
     client = pair.clients["b"]
-    client.wait(client.subscribe("f", ">"), 60)
+    client.wait(client.subscribe("f", ">"), PATIENCE_S)
     pair.publish("1")
     assert (pair.received(1), pair.received(1, "f")) == (["1"], ["1"])
     admin = pair.kafka["far"].admin()
@@ -237,7 +238,7 @@ def test_a_record_that_an_endpoint_never_takes_is_put_aside(pair: Pair) -> None:
 def test_the_oldest_of_an_endpoint_that_is_full_become_dead_letters(pair: Pair) -> None:
     """Nothing is in both, nothing in neither, and the loss is announced. Spec: R14."""
     client = pair.clients["b"]
-    client.wait(client.subscribe("small", ">"), 60)
+    client.wait(client.subscribe("small", ">"), PATIENCE_S)
     sent = [f"{number:03d}" + "x" * 997 for number in range(60)]
     for payload in sent:
         pair.publish(payload)
@@ -264,14 +265,16 @@ def test_control_topics_deleted_under_way_are_made_and_read_again(pair: Pair) ->
     ]
     before = pair.kafka["far"].admin().describe(gone)
     for deleting in remover.delete_topics(gone).values():
-        deleting.result(30)
-    deadline = CLOCK.now_ms() + LIMIT_MS
-    while CLOCK.now_ms() < deadline:
+        deleting.result(PATIENCE_S)
+
+    def are_new() -> bool:
         found = pair.kafka["far"].admin().describe(gone)
-        if len(found) == len(gone) and all(found[n].topic_id != before[n].topic_id for n in gone):
-            break
-        CLOCK.wait(0.2)
+        return len(found) == len(gone) and all(
+            found[one].topic_id != before[one].topic_id for one in gone
+        )
+
+    wait_until("they are made again", are_new, pace_s=0.2)
     with connect(pair.fleet.topology, "b") as client:  # as an application that starts now
-        assert not client.wait(client.subscribe("f", ">"), 60)
+        assert not client.wait(client.subscribe("f", ">"), PATIENCE_S)
     pair.publish("2")
     assert pair.received(1, "f") == ["2"]

@@ -34,19 +34,11 @@ from mesh.operate.messages.dead_letters import read_letters
 from mesh.view.mesh_view import MeshView
 from tests.kafka.clients import Publishing, Received
 from tests.kafka.poison import OF_INGRESS, poison
-from tests.kafka.waiting import CLOCK, endpoint_reasons, wait_for
+from tests.kafka.waiting import CLOCK, endpoint_reasons, soon_s
+from tests.patience import PATIENCE_S, wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.kafka
 
-SOON_S = 45.0
-"""So soon comes what strangers must not hold up: a broker that stands still leads a third of all
-partitions, and groups and transactions besides, until the others have left it out."""
-
-SLOWER = 12
-"""So many times longer than while all is well may it take besides: other tests may take more of the
-machine by then."""
-
-LIMIT_S = 240.0
 TURN_MS = 1_000
 REQUESTS = 5
 """A turn may commit what the node says to its neighbours: so many requests, one after the other."""
@@ -100,13 +92,15 @@ class Storm:
     def flows(self, nodes: str, while_: str, limit_s: float = 0.0) -> float:
         """Have nodes get soon what is published now, and all before it; return how soon, in s."""
         begun_s = time.monotonic()
-        limit_s = limit_s or SOON_S + SLOWER * self.pace_s
+        limit_s = limit_s or soon_s(self.pace_s)
         more = len(self.accepted()) + 200
-        wait_for(f"clients publish, {while_}", lambda: len(self.accepted()) >= more, LIMIT_S)
+        wait_until(f"clients publish, {while_}", lambda: len(self.accepted()) >= more)
         wanted = self.accepted()
         for node in nodes:
             its = self.received[node]
-            wait_for(f"{node} gets it, {while_}", lambda its=its: its.has(wanted), limit_s)
+            wait_until(
+                f"{node} gets it, {while_}", lambda its=its: its.has(wanted), within_s=limit_s
+            )
         return time.monotonic() - begun_s
 
     def watch_turns(self) -> None:
@@ -164,9 +158,9 @@ def storm(kafka_software: KafkaSoftware, tmp_path: Path) -> Iterator[Storm]:
         clients = {node: connect(fleet.topology, node) for node in topology.nodes}
         for client in clients.values():
             ends.callback(client.close)
-            client.wait(client.subscribe("all", "storm/>"), LIMIT_S)
+            client.wait(client.subscribe("all", "storm/>"), PATIENCE_S)
         lone = clients["a"].subscribe("lone", "storm/>", message_class=MessageClass.DIRECT)
-        clients["a"].wait(lone, LIMIT_S)
+        clients["a"].wait(lone, PATIENCE_S)
         received = {node: Received(client, "all") for node, client in clients.items()}
         publishing = {node: Publishing(fleet, node) for node in "ab"}
         for one in publishing.values():
@@ -183,27 +177,27 @@ def keep_on_one_broker(fleet: Fleet) -> int:
     """
     names, home = TopicNames(fleet.topology.prefix), fleet.brokers["home"]
     admin = AdminClient({"bootstrap.servers": home.bootstrap_servers})
-    described = admin.describe_cluster().result(20)
+    described = admin.describe_cluster().result(PATIENCE_S)
     broker = max(one.id for one in described.nodes if one.id != described.controller.id)
     outbox = names.outbox("a", "b", MessageClass.DIRECT)
-    admin.delete_topics([outbox])[outbox].result(20)
-    wait_for("it is gone", lambda: outbox not in admin.list_topics(timeout=10).topics, LIMIT_S)
+    admin.delete_topics([outbox])[outbox].result(PATIENCE_S)
+    wait_until("it is gone", lambda: outbox not in admin.list_topics(timeout=10).topics)
     for topic in (outbox, names.endpoint("a", "lone")):
         new = NewTopic(topic, 4, replica_assignment=[[broker]] * 4, config=BOUNDED)
-        admin.create_topics([new])[topic].result(20)
+        admin.create_topics([new])[topic].result(PATIENCE_S)
     return home.processes[broker - 1].pid
 
 
 def test_a_storm_of_strangers(storm: Storm) -> None:
     """Endpoints that nothing ails have everything soon, and all in the end, once and in order."""
-    storm.flows("abc", "it begins", LIMIT_S)
-    storm.pace_s = storm.flows("abc", "all is well", LIMIT_S)
+    storm.flows("abc", "it begins", PATIENCE_S)
+    storm.pace_s = storm.flows("abc", "all is well", PATIENCE_S)
     storm.watch_turns()
 
     # Records that nobody can read, and a topic that brokers refuse: its name is too like another.
     home, refused = storm.admin("home"), storm.names.endpoint("a", "refused")
     alike = refused.replace(".", "_")
-    home.create_topics([NewTopic(alike, 1)])[alike].result(20)
+    home.create_topics([NewTopic(alike, 1)])[alike].result(PATIENCE_S)
     for node in "ab":
         storm.poisoned += poison(storm.fleet, node, "all")
     storm.clients["a"].subscribe("refused", "storm/>")
@@ -225,7 +219,7 @@ def test_a_storm_of_strangers(storm: Storm) -> None:
     storm.fleet.brokers["dead"].kill()
     storm.fleet.kill_node("a")
     storm.fleet.start_node("a", 2)
-    wait_for("a serves again", storm.fleet.ready_file("a").exists, LIMIT_S)
+    wait_until("a serves again", storm.fleet.ready_file("a").exists)
     storm.flows("ab", "a region is dead")
     storm.flows("ab", "it stays so")
     storm.judge_turns()
@@ -233,19 +227,19 @@ def test_a_storm_of_strangers(storm: Storm) -> None:
     # All is mended.
     storm.fleet.brokers["dead"].restart()
     os.kill(storm.stands, signal.SIGCONT)
-    home.delete_topics([alike])[alike].result(20)
+    home.delete_topics([alike])[alike].result(PATIENCE_S)
     before = set(storm.accepted())
-    storm.flows("abc", "all is mended", LIMIT_S)
-    wait_for("its topic is made", lambda: refused in home.list_topics(timeout=10).topics, LIMIT_S)
+    storm.flows("abc", "all is mended", PATIENCE_S)
+    wait_until("its topic is made", lambda: refused in home.list_topics(timeout=10).topics)
     late = Received(storm.clients["a"], "refused")
     for one in storm.publishing.values():
         one.end()
     wanted, sent = storm.accepted(), storm.sent()
     for node, its in storm.received.items():
-        wait_for(f"{node} has everything", lambda its=its: its.has(wanted), LIMIT_S)
+        wait_until(f"{node} has everything", lambda its=its: its.has(wanted))
         its.judge(wanted, sent)
     since = [one for one in wanted if one not in before]
-    wait_for("the refused one has what came since", lambda: late.has(since), LIMIT_S)
+    wait_until("the refused one has what came since", lambda: late.has(since))
     late.judge(since, sent)
     assert not [one.name for one in storm.fleet.fallen()]
     for node in "ab":
@@ -255,8 +249,7 @@ def test_a_storm_of_strangers(storm: Storm) -> None:
 
 def says(storm: Storm, reason: str) -> None:
     """Have node a tell people this of an endpoint."""
-    wait_for(
+    wait_until(
         f"a says of an endpoint: {reason}",
         lambda: reason in endpoint_reasons(storm.view, "a"),
-        LIMIT_S,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Sequence
 
@@ -13,10 +12,9 @@ from mesh.transport.kafka.consumer import KafkaConsumer
 from mesh.transport.kafka.reader import KafkaReader
 from mesh.transport.port import BEGINNING, Passed, Record, TopicPartition, TopicSpec
 from tests.mock_cluster import write_packed
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.kafka
-
-PATIENCE_S = 120.0
 
 
 def test_all_that_stands_around_it_is_read(
@@ -56,9 +54,11 @@ def write(kafka: RealKafka, topic: str, value: bytes) -> None:
 def read(reader: KafkaReader | KafkaConsumer, count: int) -> Sequence[tuple[int, bytes | None]]:
     """Read so many records; tell them by their order."""
     found: list[Record] = []
-    deadline_s = time.monotonic() + PATIENCE_S
-    while len(found) < count:
-        assert time.monotonic() < deadline_s, found
-        found += reader.read(0.1, 100)
+
+    def all_there() -> bool:
+        found.extend(reader.read(0.1, 100))
+        return len(found) >= count
+
+    wait_until(f"{count} records", all_there, so_far=lambda: found)
     assert [one.offset() for one in found] == sorted(one.offset() for one in found)
     return [(number, one.value()) for number, one in enumerate(found)]

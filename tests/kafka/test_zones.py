@@ -19,8 +19,9 @@ from mesh.local.fleet import Fleet
 from mesh.model.topics import TopicNames
 from mesh.wire.keys import subscription_key
 from tests.conftest import ClustersOf
-from tests.kafka.test_changes import Watched, has_more, topology_with, wait_for
+from tests.kafka.test_changes import Watched, has_more, topology_with
 from tests.kafka.test_kill import Load
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.kafka
 def mesh(file: Path, *words: str) -> Any:
     """Run a command that must be well; return what it prints for scripts."""
     command = [sys.executable, "-m", "mesh", *words, "-f", str(file), "-o", "json"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return json.loads(ended.stdout)
 
@@ -55,15 +56,15 @@ def test_a_zone_is_made_grows_and_goes_under_load(
         for node in "abc":
             fleet.start_node(node)
         for node in "abc":
-            wait_for(fleet.ready_file(node).exists, 60, lambda: "not ready")
+            wait_until(f"{node} serves", fleet.ready_file(node).exists)
         watched = Watched(fleet, names)
         watched.follow(names.endpoint("b", "s"), names.endpoint("c", "s"))
         load = Load(fleet, "a", 200)
         try:
             mesh(file, "zone", "create", "P", "--kind", "one-hop", "--nodes", "a,b", "--exclusive")
-            wait_for(lambda: has_more(watched, "b", 50), 30, lambda: "nothing comes to b")
+            wait_until("b gets some", lambda: has_more(watched, "b", 50))
             mesh(file, "zone", "add", "P", "c")
-            wait_for(lambda: has_more(watched, "c", 50), 30, lambda: "nothing comes to c")
+            wait_until("c gets some", lambda: has_more(watched, "c", 50))
             assert states(file)["c"] == {"a": "up", "b": "up"}
             gone = mesh(file, "zone", "delete", "P", "--allow-delete")
         finally:

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 from tests.kafka.fleets import EXAMPLES
+from tests.patience import PATIENCE_S
 
 
 def mesh_lab(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mesh", "lab", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
 def test_a_storm_and_its_history(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.patience import PATIENCE_S, wait_until
 from tests.streaming.planted import PARTITIONS, ROUTE, Plant
 
 KAFKA_OF = {"a": "k1", "b": "k1", "c": "k2"}
@@ -44,21 +45,19 @@ class Pour:
             topics += [NewTopic(self.plant.prefix + name, 1, 1) for name in small]
             admin = AdminClient({"bootstrap.servers": self.addresses[KAFKA_OF[node]]})
             for future in admin.create_topics(topics).values():
-                future.result(30)
+                future.result(PATIENCE_S)
             self._learn_ids(admin, {topic.topic: None for topic in topics})
 
     def make(self, topic: str, partitions: int) -> None:
         """Make one more topic."""
         admin = self._admin_of(topic)
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(PATIENCE_S)
 
     def delete(self, topic: str) -> None:
         """Delete a topic, and wait until it is gone."""
         admin = self._admin_of(topic)
-        admin.delete_topics([topic])[topic].result(30)
-        end_s = time.monotonic() + 30
-        while topic in admin.list_topics(timeout=10).topics:
-            assert time.monotonic() < end_s, f"{topic} is still there"
+        admin.delete_topics([topic])[topic].result(PATIENCE_S)
+        wait_until(f"{topic} is gone", lambda: topic not in admin.list_topics(timeout=10).topics)
 
     def _admin_of(self, topic: str) -> AdminClient:
         node = topic.removeprefix(self.plant.prefix).split(".")[0]
@@ -66,13 +65,16 @@ class Pour:
 
     def _learn_ids(self, admin: AdminClient, names: Mapping[str, None]) -> None:
         """Have nodes name their topics by the ids that the broker gave, once it tells them."""
-        left, end_s = dict(names), time.monotonic() + 30
-        while left and time.monotonic() < end_s:
+        left = dict(names)
+
+        def are_known() -> bool:
             for name, described in admin.describe_topics(TopicCollection([*left])).items():
                 with suppress(KafkaException):
-                    self.plant.ids[name] = b64decode(f"{described.result(30).topic_id}==")
+                    self.plant.ids[name] = b64decode(f"{described.result(PATIENCE_S).topic_id}==")
                     del left[name]
-        assert not left, f"nobody knows the ids of {[*left]}"
+            return not left
+
+        wait_until("ids are known", are_known, so_far=lambda: [*left])
 
     def pour(self) -> None:
         """Write the new records and wait until they are there."""
@@ -91,7 +93,7 @@ class Pour:
                 producer.poll(0)
             self.poured[topic, partition] = len(log)
         for producer in self.producers.values():
-            assert producer.flush(30) == 0
+            assert producer.flush(PATIENCE_S) == 0
 
 
 @dataclass
@@ -127,11 +129,11 @@ class Reader:
         """Follow it no more."""
         self.consumer.close()
 
-    def wait(
-        self, condition: Callable[[Mapping[str, dict]], bool], deadline_s: float = 240
-    ) -> None:
+    def wait(self, condition: Callable[[Mapping[str, dict]], bool]) -> None:
         """Read on until the table is as wanted."""
-        end_s = time.monotonic() + deadline_s
-        while not condition(self.table):
-            assert time.monotonic() < end_s, f"{self.topic} still says {self.table}"
+
+        def holds() -> bool:
             self.read()
+            return condition(self.table)
+
+        wait_until(f"{self.topic} is as wanted", holds, pace_s=0, so_far=lambda: self.table)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import pytest
@@ -27,9 +27,10 @@ from streaming.job.batches import BatchContext, rows_of
 from streaming.job.holes import begun_late, gaps
 from streaming.tables.rows import TopicPartition
 from streaming.tables.topics import INGRESS
+from tests.patience import PATIENCE_S, wait_until
 from tests.streaming.planted import chain_topology
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 KEPT_BY_KEY = {
     "cleanup.policy": "compact,delete",
@@ -48,10 +49,10 @@ def compact_every(admin: AdminClient, pause_ms: str | None) -> None:
     entry = ConfigEntry("log.cleaner.backoff.ms", pause_ms, incremental_operation=what)
     brokers = [
         ConfigResource(ResourceType.BROKER, str(number), incremental_configs=[entry])
-        for number in admin.list_topics(timeout=30).brokers
+        for number in admin.list_topics(timeout=PATIENCE_S).brokers
     ]
     for asked in admin.incremental_alter_configs(brokers).values():
-        asked.result(30)
+        asked.result(PATIENCE_S)
 
 
 @pytest.fixture
@@ -68,29 +69,34 @@ def write(address: str, topic: str, *at_ms: int) -> None:
     for one in at_ms:
         headers = [("mesh-subject", b"acme/x")]
         producer.produce(topic, b"payload", b"k", 0, timestamp=one, headers=headers)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
 
 def wait_compacted(address: str, topic: str) -> None:
     """Wait until the first record of a topic is gone."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "looks"})
     consumer.assign([Place(topic, 0, 0)])
-    end_s = time.monotonic() + 120
-    while (message := consumer.poll(1)) is None or message.error() or message.offset() == 0:
-        assert time.monotonic() < end_s, "the brokers compact nothing"
+
+    def is_gone() -> bool:
         consumer.seek(Place(topic, 0, 0))
-        time.sleep(0.2)
+        message = consumer.poll(1)
+        return message is not None and not message.error() and message.offset() > 0
+
+    wait_until("the first record is gone", is_gone, pace_s=0.2)
     consumer.close()
 
 
 def answered(ask: Callable[[], T]) -> T:
     """Ask until brokers answer, as the auditor does: they are busy with compacting."""
-    end_s = time.monotonic() + 60
-    while True:
-        try:
-            return ask()
-        except TransportUnavailableError:
-            assert time.monotonic() < end_s, "the brokers do not answer"
+    answers: list[T] = []
+
+    def is_answered() -> bool:
+        with suppress(TransportUnavailableError):
+            answers.append(ask())
+        return bool(answers)
+
+    wait_until("brokers answer", is_answered)
+    return answers[0]
 
 
 def test_what_compaction_took_is_lacking_and_the_topic_says_why(
@@ -101,7 +107,7 @@ def test_what_compaction_took_is_lacking_and_the_topic_says_why(
     topics = [NewTopic(plain.topic, 1, 1), NewTopic(kept.topic, 1, 1, config=KEPT_BY_KEY)]
     admin = AdminClient({"bootstrap.servers": address})
     for asked in admin.create_topics(topics).values():
-        asked.result(30)
+        asked.result(PATIENCE_S)
     for place in (plain, kept):
         # The newest record begins a segment of its own: of the one before it the last stays.
         write(address, place.topic, *[BEGIN_MS] * 4, BEGIN_MS + HOUR_MS)

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 #: Nobody answers there: the auditor asks again and again.
 MESH = """

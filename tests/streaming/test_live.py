@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from tests.patience import PATIENCE_S
 from tests.streaming.planted import Plant
 from tests.streaming.pour import Pour, Reader
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 MESH = """
 apiVersion: mesh/v1
@@ -28,8 +29,6 @@ spec:
   zones:
     Z: {{kind: multi-hop, links: [[a, b], [b, c]]}}
 """
-
-EXIT_DEADLINE_S = 120
 
 
 class Live:
@@ -64,12 +63,12 @@ class Live:
         """Send a signal and return the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(EXIT_DEADLINE_S)
+        return self.process.wait(PATIENCE_S)
 
     def ended(self) -> int:
         """Wait until the auditor ends by itself, and return the exit code."""
         assert self.process is not None
-        return self.process.wait(2 * EXIT_DEADLINE_S)
+        return self.process.wait(PATIENCE_S)
 
     def reader(self, table: str) -> Reader:
         return Reader(self.addresses["k1"], f"{self.plant.prefix}audit.{table}")
@@ -92,7 +91,7 @@ class Live:
                 )
             )
 
-        reader.wait(is_settled, 240)
+        reader.wait(is_settled)
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def live(kafka_clusters, tmp_path: Path) -> Iterator[Live]:
     yield made
     if made.process is not None and made.process.poll() is None:
         made.process.kill()
-        made.process.wait(EXIT_DEADLINE_S)
+        made.process.wait(PATIENCE_S)
 
 
 def told(reader: Reader) -> list[tuple]:
@@ -130,7 +129,7 @@ def test_planted_faults_are_found_live_once_and_survive_kills(live: Live) -> Non
         ("missing", "b/s1", [f"{source}/1/0/7"]),
         ("missing", "c/s1", [f"{source}/1/0/{offset}" for offset in range(50)]),
     ]
-    findings.wait(lambda _: told(findings) == missing, 300)
+    findings.wait(lambda _: told(findings) == missing)
     live.settled(status)
 
     assert live.end(signal.SIGKILL) != 0
@@ -139,7 +138,7 @@ def test_planted_faults_are_found_live_once_and_survive_kills(live: Live) -> Non
     live.pour.pour()
     live.start()
     twice = ("duplicate", "b/s1", [f"{source}/0/0/99"])
-    findings.wait(lambda _: told(findings) == [twice, *missing], 300)
+    findings.wait(lambda _: told(findings) == [twice, *missing])
     live.settled(status)
     assert live.end(signal.SIGTERM) == 0
 
@@ -177,10 +176,10 @@ def test_a_kafka_cluster_that_is_down_holds_up_its_own_alone(live: Live) -> None
     live.start()
     missing = ("missing", "b/s1", [f"{plant.prefix}a.in.g/0/0/7"])
     findings, status = live.reader("findings"), live.reader("status")
-    findings.wait(lambda _: told(findings) == [missing], 240)
-    status.wait(lambda table: "position" in table, 240)
+    findings.wait(lambda _: told(findings) == [missing])
+    status.wait(lambda table: "position" in table)
     unread = "nothing of it has been read yet"
-    status.wait(lambda table: table["position"]["sources"]["k2"]["unread"] != unread, 240)
+    status.wait(lambda table: table["position"]["sources"]["k2"]["unread"] != unread)
     sources = status.table["position"]["sources"]
     assert "Timed out" in sources["k2"]["unread"]
     assert sources["k1"]["unread"] is None
@@ -194,10 +193,14 @@ def test_a_second_auditor_is_refused_in_one_line(live: Live) -> None:
     live.pour.pour()
     live.start()
     status = live.reader("status")
-    status.wait(lambda table: "position" in table, 240)
+    status.wait(lambda table: "position" in table)
     checkpoint = ["--checkpoint", str(live.folder / "another")]
     done = subprocess.run(
-        [*live.command(), *checkpoint], capture_output=True, text=True, timeout=240, check=False
+        [*live.command(), *checkpoint],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 1
     assert "another auditor of this mesh writes to" in done.stderr
@@ -210,7 +213,7 @@ def test_a_mesh_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> No
     path = tmp_path / "mesh.yaml"
     path.write_text(MESH.format(prefix="x."))
     command = [sys.executable, "-m", "streaming", "-f", str(path), "--bootstrap", "k9=localhost:1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert "no Kafka cluster is called k9" in done.stderr
     assert "spec.kafka.k1: has no address; give --bootstrap k1=HOST:PORT" in done.stderr
@@ -234,7 +237,7 @@ def test_an_endpoint_that_is_recreated_with_fewer_partitions_holds_up_nobody(liv
     live.pour.make(f"{prefix}audit.findings", 1)
     producer = Producer({"bootstrap.servers": live.addresses["k1"]})
     producer.produce(f"{prefix}audit.findings", b'{"kind": "stale-interest"}', b"0" * 16)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     live.start()
     findings, status = live.reader("findings"), live.reader("status")
     live.settled(status)
@@ -252,7 +255,7 @@ def test_an_endpoint_that_is_recreated_with_fewer_partitions_holds_up_nobody(liv
         beat()
         return [*table["position"]["positions"].get(topic, {})] == ["0", "1"]
 
-    status.wait(is_shorter, 60)
+    status.wait(is_shorter)
     plant.carry(20, ["b/s1"], lost=[7])
     missing = ("missing", "b/s1", [f"{prefix}a.in.g/0/0/27"])
 
@@ -261,4 +264,4 @@ def test_an_endpoint_that_is_recreated_with_fewer_partitions_holds_up_nobody(liv
         faults = [(one["kind"], one.get("endpoint"), one.get("ids")) for one in table.values()]
         return missing in faults
 
-    findings.wait(is_told, 60)
+    findings.wait(is_told)

@@ -13,7 +13,7 @@ from mesh.errors import TransportFencedError, TransportUnavailableError
 from streaming.connectors import sink
 from streaming.connectors.sink import TOGETHER_MAX, TOGETHER_MIN, AuditTopics, SinkRecord
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 SAID = (
     '{"text":"a\\nb \\\\ \\"c\\" \\u0000"}',

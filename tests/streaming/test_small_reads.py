@@ -16,7 +16,7 @@ from streaming.connectors.logs import Logs
 from streaming.connectors.small_reads import SmallReader, is_small_read
 from streaming.tables.rows import TopicPartition
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
 class Log:

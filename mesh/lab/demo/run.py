@@ -31,7 +31,7 @@ ENOUGH = 1000.0
 FRAME_S = 1.0
 """How often the picture is drawn."""
 MEMORY_S = 5.0
-DRAIN_DEADLINE_S = 60.0
+DRAIN_DEADLINE_S = 240.0
 CERTIFY_DEADLINE_S = 240.0
 """Longest wait for the next certificate: on a slow machine the auditor's batches are long."""
 AUDITOR_DEADLINE_S = 300.0

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,17 +17,11 @@ import pytest
 from mesh.errors import StartError
 from mesh.local import ports
 from mesh.local.processes import Process, spawn, stop_all
+from tests.patience import wait_until
 
 STUBBORN = (
     "import signal,time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 )
-
-
-def wait_until(condition: Callable[[], bool], deadline_s: float = 10) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end_s, "not within the deadline"
-        time.sleep(0.01)
 
 
 def sleeper(tmp_path: Path) -> Process:
@@ -58,7 +51,7 @@ def test_stop_ends_by_sigterm(tmp_path: Path) -> None:
 def test_stop_kills_after_the_deadline(tmp_path: Path) -> None:
     """A process that ignores SIGTERM is killed."""
     process = python(STUBBORN, tmp_path / "log")
-    wait_until(lambda: process.log_tail() == "up")
+    wait_until("it is up", lambda: process.log_tail() == "up")
     assert not process.stop(deadline_s=0.1)
     assert process.returncode == -signal.SIGKILL
 
@@ -67,21 +60,21 @@ def test_stop_ends_the_whole_group(tmp_path: Path) -> None:
     """A grandchild does not stay behind."""
     code = "import subprocess,time; print(subprocess.Popen(['sleep','60']).pid, flush=True); time.sleep(60)"
     process = python(code, tmp_path / "log")
-    wait_until(lambda: process.log_tail().isdigit())
+    wait_until("it is told", lambda: process.log_tail().isdigit())
     grandchild = int(process.log_tail())
     assert is_running(grandchild)
     process.stop()
-    wait_until(lambda: not is_running(grandchild))
+    wait_until("it ends", lambda: not is_running(grandchild))
 
 
 def test_stop_all_shares_one_deadline(tmp_path: Path) -> None:
     """Two stubborn processes cost one deadline, not two."""
     both = [python(STUBBORN, tmp_path / str(index)) for index in range(2)]
     for process in both:
-        wait_until(lambda process=process: process.log_tail() == "up")  # type: ignore[misc]
+        wait_until("it is up", lambda process=process: process.log_tail() == "up")  # type: ignore[misc]
     started_s = time.monotonic()
-    stop_all(both, deadline_s=0.5)
-    assert time.monotonic() - started_s < 0.95
+    stop_all(both, deadline_s=2)
+    assert time.monotonic() - started_s < 3.9
     assert not any(process.is_alive() for process in both)
 
 
@@ -95,10 +88,10 @@ def test_child_dies_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     starter = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert starter.stdout is not None
     child = int(starter.stdout.readline())
-    wait_until(lambda: psutil.Process(child).name() == "sleep")
+    wait_until("it sleeps", lambda: psutil.Process(child).name() == "sleep")
     starter.kill()
     starter.communicate()
-    wait_until(lambda: not is_running(child))
+    wait_until("it ends", lambda: not is_running(child))
 
 
 def test_child_outlives_the_thread_that_asked(tmp_path: Path) -> None:
@@ -108,7 +101,7 @@ def test_child_outlives_the_thread_that_asked(tmp_path: Path) -> None:
     thread.start()
     thread.join()
     process = started[0]
-    wait_until(lambda: psutil.Process(process.pid).name() == "sleep")
+    wait_until("it sleeps", lambda: psutil.Process(process.pid).name() == "sleep")
     assert not process.wait(0.2)
     process.stop()
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import IO
@@ -17,6 +16,7 @@ import pytest
 
 from mesh.errors import StartError
 from mesh.local.stopping import Stopping, work_folder
+from tests.patience import PATIENCE_S, wait_until
 
 TAG = "MESH_TEST_TAG"
 
@@ -61,7 +61,7 @@ class Run:
     def end(self) -> tuple[int, str]:
         assert self.process.stderr is not None
         errors = self.process.stderr.read()
-        return self.process.wait(30), errors
+        return self.process.wait(PATIENCE_S), errors
 
     def left(self) -> list[int]:
         found = []
@@ -74,10 +74,7 @@ class Run:
         return found
 
     def wait_none_left(self) -> None:
-        end_s = time.monotonic() + 10
-        while left := self.left():
-            assert time.monotonic() < end_s, left
-            time.sleep(0.05)
+        wait_until("none is left", lambda: not self.left(), so_far=self.left)
 
 
 @pytest.mark.parametrize("kind", ["waits", "deaf"])

@@ -7,17 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S, wait_until
 from tests.sim.swarm.__main__ import main
 from tests.sim.swarm.seeds import Family
 from tests.sim.swarm.tally import read_tallies
 
 ROOT = Path(__file__).parents[3]
-DEADLINE_S = 60
 
 
 def test_a_run_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,12 +49,10 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     ) as run:
-        deadline_s = time.monotonic() + DEADLINE_S
-        while not kept.exists() and time.monotonic() < deadline_s:
-            assert run.poll() is None
-            time.sleep(0.05)
+        wait_until("it has kept something", lambda: kept.exists() or run.poll() is not None)
+        assert run.poll() is None
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does: all of them hear it
-        told, errors = run.communicate(timeout=DEADLINE_S)
+        told, errors = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130, errors
     assert errors == ""
     assert "interrupted" in told
