@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from mesh.config import reading
 from mesh.config.kafka_options import SERVERS, SERVERS_RULE, bootstrap_fault
 from mesh.errors import ConfigError, Problem
 
@@ -23,18 +24,18 @@ def read_secret_file(path: str) -> str:
     """Return the text of a secret file without its final line break.
 
     Raises:
-        ValueError: It cannot be read, everybody may read it, or it is no secret's size.
+        ValueError: It cannot be read, it is a pipe that nobody writes to, everybody may read it, or
+            it is no secret's size.
     """
     try:
-        file = Path(path)
-        mode = stat.S_IMODE(file.stat().st_mode)
-        data = b"" if mode & stat.S_IROTH else file.read_bytes()
+        mode = stat.S_IMODE(Path(path).stat().st_mode)
+        data = b"" if mode & stat.S_IROTH else reading.read_file(path, _SECRET_BYTES_MAX + 1)
     except OSError as error:
         raise ValueError(f"file {path} cannot be read: {error.strerror}; check the path") from error
     if mode & stat.S_IROTH:
         raise ValueError(f"file {path} has mode {mode:04o}, readable by everybody; chmod 0600 it")
     if len(data) > _SECRET_BYTES_MAX:
-        raise ValueError(f"file {path} has {len(data)} bytes; a secret has at most 64 KiB")
+        raise ValueError(f"file {path} has more than 64 KiB; no secret is as long, check the path")
     try:
         return data.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:

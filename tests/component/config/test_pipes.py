@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from pathlib import Path
 from select import select
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from mesh.config.located import read_document
+from mesh.config.references import read_secret_file
 from mesh.errors import ConfigError
 
 
@@ -64,3 +66,18 @@ def test_a_slow_writer_is_waited_for(pipe: Path, monkeypatch: pytest.MonkeyPatch
     finally:
         os.close(reads_too)
         writer.join()
+
+
+def test_a_secret_may_come_by_a_pipe_unless_nobody_writes_to_it(
+    pipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker would wait for ever before its first line."""
+    pipe.chmod(0o600)
+    writer = threading.Thread(target=pipe.write_text, args=("hidden\n",), daemon=True)
+    writer.start()
+    assert read_secret_file(str(pipe)) == "hidden"
+    writer.join()
+    monkeypatch.setattr("mesh.config.reading.WRITER_S", 0.01)
+    told = f"file {pipe} cannot be read: it is a pipe that nobody writes to; check the path"
+    with pytest.raises(ValueError, match=re.escape(told)):
+        read_secret_file(str(pipe))
