@@ -12,6 +12,7 @@ from mesh.errors import (
     NotInTimeError,
     Problem,
     TransportError,
+    TransportUnavailableError,
     wrong_input,
 )
 from mesh.lab.driver import Driver
@@ -74,13 +75,31 @@ def _refused(driver: Driver, number: int, step: Apply, problems: Sequence[Proble
 def _change(driver: Driver, number: int, after: Topology, timeout_s: float) -> ChangeOutcome:
     after = _with_kafka(driver, after)
     kafka = driver.backend.kafka
-    found, records = read_in_force(kafka, driver.topology.prefix)
-    for fault in records.silent.values():
-        raise StepFailedError(fault)
-    if found is None:
-        raise InvariantError("a scenario begins with its topology in force")
+    found = _in_force(driver, timeout_s)
     with FollowedLaneReports.begun(found.topology, kafka, driver.backend.now_ms) as reports:
         return _carry_out(driver, number, found, after, reports, timeout_s)
+
+
+def _in_force(driver: Driver, timeout_s: float) -> TopologyInForce:
+    """Return what is in force, once every Kafka cluster has said what it knows of that.
+
+    Raises:
+        StepFailedError: One did not answer in time.
+    """
+    told: list[TopologyInForce] = []
+
+    def silent() -> Sequence[str]:
+        try:
+            found, records = read_in_force(driver.backend.kafka, driver.topology.prefix)
+        except TransportUnavailableError as error:
+            return [str(error)]
+        if found is None:
+            raise InvariantError("a scenario begins with its topology in force")
+        told.append(found)
+        return list(records.silent.values())
+
+    driver.wait(timeout_s, silent)
+    return told[-1]
 
 
 def _carry_out(

@@ -8,6 +8,7 @@ import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
+from mesh.lab.backend import PAUSE_S
 from mesh.lab.run import run_scenario
 from mesh.lab.scenario import load_scenario
 from mesh.lab.simulated import SimulatedBackend
@@ -139,6 +140,42 @@ def test_a_later_change_may_add_a_kafka_cluster(tmp_path: Path) -> None:
     backend = SimulatedBackend(scenario.topology, scenario.seed)
     result = run_scenario(scenario, backend, backend_name="sim")
     assert all(step["ok"] for step in result["steps"]), result["steps"]
+
+
+class BrokersThatComeBack(SimulatedBackend):
+    """Those that are killed answer again after a while."""
+
+    back_ms = 0
+    away = ""
+
+    def kill_broker(self, kafka: str, broker: int | None = None) -> None:
+        super().kill_broker(kafka, broker)
+        self.back_ms, self.away = self.now_ms() + 2_000, kafka
+
+    def advance(self, at_most_s: float = PAUSE_S) -> None:
+        super().advance(at_most_s)
+        if self.away and self.now_ms() >= self.back_ms:
+            self.start_broker(self.away)
+            self.away = ""
+
+
+@pytest.mark.parametrize("kafka", ["k", "m"])
+def test_a_broker_may_be_silent_for_a_moment_as_a_change_begins(tmp_path: Path, kafka: str) -> None:
+    """The only ones, or those of one Kafka cluster: a slow machine failed whole scenarios."""
+    spread = "apply: {kafka: {m: {}}, nodes: {d: {kafka: m}}, zones: {Y: {kind: one-hop, links: [[c, d]]}}}"
+    steps = [spread, f"kill_broker: {{kafka: {kafka}}}", "apply: {quarantineAfter: 7}"]
+    scenario = load(tmp_path, *steps, "expect: {link: c->d, messages: 0}")
+    backend = BrokersThatComeBack(scenario.topology, scenario.seed)
+    result = run_scenario(scenario, backend, backend_name="sim")
+    assert all(step["ok"] for step in result["steps"]), result["steps"]
+    dead = SimulatedBackend(scenario.topology, scenario.seed)
+    result = run_scenario(
+        load(tmp_path, *steps[:2], "apply: {quarantineAfter: 7, timeout: 5}"),
+        dead,
+        backend_name="sim",
+    )
+    assert [step["ok"] for step in result["steps"][:3]] == [True, True, False]
+    assert "not done within 5 s" in str(result["steps"][2])
 
 
 def test_an_outbox_into_which_nothing_goes_any_more_is_not_full(tmp_path: Path) -> None:
