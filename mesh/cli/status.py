@@ -167,6 +167,9 @@ def _unusual(node: Mapping[str, Any]) -> Iterator[str]:
     if node["lost_topology"] is not None:
         version = node["lost_topology"]
         yield f"{name}: reads nothing: mesh.config has lost version {version}, by which it worked"
+    if (version := node["unrecorded_topology"]) is not None:
+        lost = f"mesh.config has lost version {version}, by which it works"
+        yield f"{name}: {lost}: a worker that has started since reads nothing"
     if node["known_everywhere"] is False and node["open_links"]:
         links = ", ".join(node["open_links"])
         yield f"{name}: its subscriptions are not acknowledged over {links}"

@@ -135,6 +135,8 @@ class NodeStatus:
         lacks_disabled_only: Whether all the open links are disabled.
         lost_topology: Number of the topology that its lanes worked by and that `mesh.config` no
             longer holds: they read nothing. 0 for none.
+        unrecorded_topology: Number of the topology that it works by and that `mesh.config` no
+            longer holds: another of its workers reads nothing if it has started since. 0 for none.
     """
 
     node: str
@@ -155,6 +157,7 @@ class NodeStatus:
     endpoints_full: Sequence[EndpointStatus] = ()
     lacks_disabled_only: bool = False
     lost_topology: int = 0
+    unrecorded_topology: int = 0
 
     @property
     def is_well(self) -> bool:
@@ -164,6 +167,7 @@ class NodeStatus:
         """
         return (
             self.state == NodeWord.UP
+            and not self.unrecorded_topology
             and (self.is_known_everywhere is not False or self.lacks_disabled_only)
             and not self.stops
             and not self.endpoints_full
@@ -211,7 +215,19 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         lacks_disabled_only=ack is not None
         and all(view.is_to_be_disabled(*link) for link in ack.open_links),
         lost_topology=0 if beat is None else beat.lost_topology,
+        unrecorded_topology=_unrecorded(view, declared.kafka, beat),
     )
+
+
+def _unrecorded(view: MeshView, kafka: str, beat: Heartbeat | None) -> int:
+    """Return the number of a later topology, by which a node works, than its workers can learn.
+
+    Heartbeats are of the worker that leads the node: whether others wait nobody says.
+    """
+    change = None if beat is None or beat.lost_topology else beat.change
+    if change is None or not change.stage.has_switched:
+        return 0
+    return change.number if 0 < view.number_in_force(kafka) < change.number else 0
 
 
 def _state(view: MeshView, node: str, *, is_up: bool) -> NodeWord:

@@ -22,6 +22,7 @@ from mesh.wire.control import (
     decode_acknowledgement,
     decode_advert,
     decode_change,
+    decode_config,
     decode_heartbeat,
     decode_identity,
     decode_link_state,
@@ -122,6 +123,19 @@ class MeshView:
             self._places.setdefault(declared.kafka, {}).update(dict.fromkeys(fresh))
             if declared.kafka in self._followers:
                 self._followers[declared.kafka].add(fresh)
+
+    def number_in_force(self, kafka: str) -> int:
+        """Return the number of the newest topology that nodes learn from a Kafka cluster.
+
+        0 if they learn of none there.
+        """
+        numbers = [0]
+        for value in self.in_force.get(kafka, ()):
+            with suppress(ProtocolError):
+                numbers.append(decode_config(value).number)
+        if self.change is not None and self.change.stage.has_switched:
+            numbers.append(self.change.number)
+        return max(numbers)
 
     def refresh(self) -> None:
         """Read what is new. A Kafka cluster that does not answer is named in `unreachable`."""

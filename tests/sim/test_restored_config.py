@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -11,6 +11,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
 from mesh.operate.doctor import Category
+from mesh.operate.status import node_statuses
 from mesh.view.change_records import write_change
 from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.component.operate.examined import failed
@@ -68,6 +69,16 @@ def lost(mesh: Mesh) -> list[bool]:
     return [beat is not None and beat.lost_topology > 1 for beat in beats]
 
 
+def unrecorded(mesh: Mesh) -> Mapping[str, int]:
+    """Return what `mesh status` says of nodes whose other workers may wait."""
+    view = mesh.view()
+    view.refresh()
+    statuses = node_statuses(mesh.topology, view, dict.fromkeys(NODES, True))
+    view.close()
+    assert all(one.is_well == (not one.unrecorded_topology) for one in statuses)
+    return {one.node: one.unrecorded_topology for one in statuses if one.unrecorded_topology}
+
+
 def delivered(mesh: Mesh) -> list[bytes | None]:
     logs = mesh.world.kafka["far"].topics["mesh.b.ep.e"].logs
     return sorted(one.value() for log in logs for one in log.entries if one is not None)
@@ -118,11 +129,13 @@ def test_a_worker_that_does_not_lead_waits_and_goes_on_as_well() -> None:
         mesh.publish("a", f"x/{payload.decode()}", payload)
     mesh.pause(3)
     assert len(delivered(mesh)) < 1 + len(others)
+    assert unrecorded(mesh) == {"a": 3, "b": 3}
     told = failed(mesh, Category.NODES)
     assert "lanes of a have worked by version 3" in told["mesh.config has the topology of a"]
     mesh.change(linked)
     mesh.pause(5)
     assert failed(mesh, Category.NODES) == {}
+    assert unrecorded(mesh) == {}
     assert delivered(mesh) == [b"1", *others]
     mesh.close()
 

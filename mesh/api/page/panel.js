@@ -134,6 +134,7 @@ function nodeParts(node) {
       node.since_ms ? ` since ${moment(node.since_ms, now())}` : ""),
     node.published ? h("p", null, `Publishes ${rate(node.published.guaranteed)} guaranteed, ${rate(node.published.direct)} direct.`) : null,
     node.lost_topology ? h("p", null, pill("bad", "reads nothing"), ` mesh.config has lost version ${node.lost_topology}, by which it worked`) : null,
+    node.unrecorded_topology ? h("p", null, pill("bad", "may wait"), ` mesh.config has lost version ${node.unrecorded_topology}, by which it works: a worker that has started since reads nothing`) : null,
     ...(node.stopped ?? []).map((one) => h("p", null, pill("bad", "stopped"), " ", shown(one.text))),
     ...(node.endpoints_full ?? []).map((one) => h("p", null, pill("warn", one.state), ` ${shown(one.endpoint)}: ${shown(one.reason)}`)),
     ...(node.paused_subjects ?? []).map((one) => h("p", null, pill("warn", "paused"), " ", h("code", null, shown(one.filter)), one.why ? `: ${shown(one.why)}` : "")),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
-from mesh.errors import ProtocolError
 from mesh.model.control import Change, Stage
 from mesh.model.words import LinkWord
 from mesh.node.unproven_neighbours import START_PATIENCE_MS
@@ -13,7 +11,6 @@ from mesh.operate.doctor.checks import SEE_KAFKA, Category, Check, first_of, jud
 from mesh.operate.doctor.examination import Examination
 from mesh.operate.interest.propagation import unapplied
 from mesh.operate.status import link_state
-from mesh.wire.control import decode_config
 
 CHANGE_STILL_S = 60.0
 """A change that stays at one stage for this long is stuck."""
@@ -58,7 +55,7 @@ def _check_in_force(at: Examination, node: str) -> Iterator[Check]:
     and its lanes with it.
     """
     beat, worked_by = at.view.nodes[node].heartbeat, at.reports().of(node).worked_by
-    number = _number_in_force(at, at.topology.nodes[node].kafka)
+    number = at.view.number_in_force(at.topology.nodes[node].kafka)
     if not worked_by or not number or (beat is not None and beat.lost_topology):
         return
     lacks = f"it has version {number}, and lanes of {node} have worked by version {worked_by}"
@@ -68,18 +65,6 @@ def _check_in_force(at: Examination, node: str) -> Iterator[Check]:
         f"{lacks}: a worker that has started since reads nothing" if number < worked_by else "",
         f"`mesh apply` the file that says what was in force: {node} goes on by that",
     )
-
-
-def _number_in_force(at: Examination, kafka: str) -> int:
-    """Return the number of the newest topology that nodes learn from a Kafka cluster; 0 if none."""
-    numbers = [0]
-    for value in at.view.in_force.get(kafka, ()):
-        with suppress(ProtocolError):
-            numbers.append(decode_config(value).number)
-    change = at.view.change
-    if change is not None and change.stage.has_switched:
-        numbers.append(change.number)
-    return max(numbers)
 
 
 def _waits_for(at: Examination, node: str) -> Iterator[str]:

@@ -109,6 +109,7 @@ def _node(topology: Topology, view: MeshView, node: NodeStatus) -> dict[str, Any
         "realm_colour": _realm_colour(view, node),
         "shut": [asdict(one) for one in shut_links(view.nodes[node.node])] if is_heard else [],
         "lost_topology": node.lost_topology or None,
+        "unrecorded_topology": node.unrecorded_topology or None,
         "stopped": [stop_document(stop) for stop in node.stops],
         "paused": [pause_document(key, pause.why) for key, pause in node.pauses.items()],
         "disabled": [

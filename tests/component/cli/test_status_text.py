@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from mesh.model.control import Stage
 from mesh.model.inputs import TopologyLost
 from mesh.worker.control.acknowledged_interest import AcknowledgedInterest
 from tests.component.cli.conftest import Chain, Run
+from tests.component.in_memory_mesh import put_in_force
 
 
 def test_a_sentence_says_how_the_mesh_is(run: Run, chain: Chain) -> None:
@@ -81,3 +83,19 @@ def test_a_node_whose_topology_is_lost_says_so(
     [nodes] = json.loads(looked.out)["categories"]
     [told] = [one["error"] for one in nodes["checks"] if one["description"] == "node c serves"]
     assert told == "its lanes read nothing: mesh.config has lost version 7 of the topology"
+
+
+def test_a_node_of_which_a_worker_may_wait_says_so(run: Run, chain: Chain) -> None:
+    """Heartbeats are of the one that leads, which runs on; `mesh doctor` alone said it."""
+    mesh, file = chain
+    put_in_force(1, mesh.topology, mesh.world.kafka)
+    mesh.pause(3.0)
+    machine = mesh.world.workers["c"].machine
+    assert machine is not None
+    machine.change = (7, Stage.RUN)
+    mesh.pause(3.0)
+    ended = run("status", "-f", file)
+    assert ended.code == 10
+    lost = "c: mesh.config has lost version 7, by which it works"
+    assert f"{lost}: a worker that has started since reads nothing" in " ".join(ended.out.split())
+    assert "what to do about it: mesh doctor" in ended.out
