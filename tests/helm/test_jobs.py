@@ -121,6 +121,19 @@ def test_a_job_may_wait_for_a_machine_and_an_image_as_long_as_helm_does(render: 
         assert deadlines[f"rel-trellis-mesh-{other}"] >= helm_s + 10
 
 
+def test_the_rollout_gives_up_before_its_deadline(render: Render) -> None:
+    """It names the pod and the reason; Kubernetes would only say that the deadline has passed."""
+    helm_s = 300
+    patience_s = 50
+    values = {**EVERYTHING, "rollout": {"podSeconds": patience_s}}
+    job = of_kind(render(values), "Job")["rel-trellis-mesh-rollout"]["spec"]
+    waits = [
+        int(one.partition("=")[2]) + 1 for one in job["template"]["spec"]["containers"][0]["args"]
+    ]
+    assert len(waits) > 1
+    assert job["activeDeadlineSeconds"] >= helm_s + patience_s * sum(waits)
+
+
 def test_pods_are_restarted_by_a_job_that_may_do_nothing_else(render: Render) -> None:
     """Its role names each pod of the workers and no other; its arguments each workload."""
     manifests = render(EVERYTHING)

@@ -17,8 +17,13 @@ import pytest
 from tests.helm.conftest import CHART
 
 
-def pod(name: str, revision: str, *, ready: bool = True, **status: Any) -> dict[str, Any]:
-    conditions = [{"type": "Ready", "status": str(ready)}]
+def pod(
+    name: str, revision: str, *, ready: bool = True, made: bool = False, **status: Any
+) -> dict[str, Any]:
+    conditions = [
+        {"type": "Ready", "status": str(ready)},
+        {"type": "PodReadyToStartContainers", "status": str(made)},
+    ]
     return {
         "metadata": {"name": name, "labels": {"controller-revision-hash": revision}},
         "status": {"conditions": conditions, **status},
@@ -114,6 +119,13 @@ def test_who_does_not_serve_comes_first(monkeypatch: pytest.MonkeyPatch) -> None
         (
             {"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]},
             "its volumes are not there, a Secret for one; see `kubectl describe pod a-0`",
+        ),
+        (
+            {
+                "made": True,
+                "containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}],
+            },
+            "its image is still being fetched; see `kubectl describe pod a-0`",
         ),
         ({}, "it is not ready; see `kubectl logs a-0`"),
     ],

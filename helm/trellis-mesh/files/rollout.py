@@ -74,10 +74,13 @@ class Api:
 
 def is_ready(pod: Any) -> bool:
     """Return whether a pod serves and is not about to end."""
+    return "deletionTimestamp" not in pod["metadata"] and is_true(pod, "Ready")
+
+
+def is_true(pod: Any, condition: str) -> bool:
+    """Return whether a condition of a pod holds."""
     conditions = pod.get("status", {}).get("conditions", [])
-    return "deletionTimestamp" not in pod["metadata"] and any(
-        one["type"] == "Ready" and one["status"] == "True" for one in conditions
-    )
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 
 
 def trouble_of(pod: Any) -> str:
@@ -93,7 +96,11 @@ def trouble_of(pod: Any) -> str:
         waiting = state.get("waiting") or state.get("terminated") or {}
         if waiting.get("reason") == "ContainerCreating":
             name = pod["metadata"]["name"]
-            return f"its volumes are not there, a Secret for one; see `kubectl describe pod {name}`"
+            # A sandbox is made once the volumes are there, and images are fetched into it.
+            has_sandbox = is_true(pod, "PodReadyToStartContainers")
+            lacking = "volumes are not there, a Secret for one"
+            lacking = "image is still being fetched" if has_sandbox else lacking
+            return f"its {lacking}; see `kubectl describe pod {name}`"
         if waiting.get("reason") not in (None, "PodInitializing", "Completed"):
             told = waiting.get("message") or f"see `kubectl logs {pod['metadata']['name']}`"
             return f"{waiting['reason']}: {' '.join(told.split())}"

@@ -60,6 +60,76 @@
 {{- end -}}
 {{- end -}}
 
+{{/* What the parts of a toleration have to do with each other. */}}
+{{- define "trellis-mesh.checkTolerations" -}}
+{{- $given := dict "tolerations" .Values.tolerations -}}
+{{- range $node, $settings := .Values.nodes -}}
+{{- with $settings -}}{{- $_ := set $given (printf "nodes.%s.tolerations" $node) .tolerations -}}{{- end -}}
+{{- end -}}
+{{- range $where, $tolerations := $given -}}
+{{- range $tolerations -}}
+{{- $any := eq "Exists" (default "Equal" .operator) -}}
+{{- if and $any .value -}}
+{{- fail (printf "%s: with operator Exists any value is tolerated; leave %q out" $where .value) -}}
+{{- end -}}
+{{- if not (or $any .key) -}}
+{{- fail (printf "%s: one without a key has operator Exists; name a key, or the operator" $where) -}}
+{{- end -}}
+{{- if and (hasKey . "tolerationSeconds") (ne "NoExecute" (default "" .effect)) -}}
+{{- fail (printf "%s: tolerationSeconds goes with effect NoExecute; leave it out, or name the effect" $where) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* An amount of a resource as a number, to be compared. */}}
+{{- define "trellis-mesh.amount" -}}
+{{- $text := toString . -}}
+{{- $unit := regexFind "[A-Za-z]+$" $text -}}
+{{- $sizes := dict "" 1 "n" 1e-9 "u" 1e-6 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 -}}
+{{- $power := index (dict "Ki" 1 "Mi" 2 "Gi" 3 "Ti" 4 "Pi" 5 "Ei" 6) $unit | default 0 | int -}}
+{{- $size := get $sizes $unit | default 1 | float64 -}}
+{{- range until $power -}}{{- $size = mulf $size 1024 -}}{{- end -}}
+{{- mulf (float64 (trimSuffix $unit $text)) $size -}}
+{{- end -}}
+
+{{/* Who raises a request may forget the limit that the chart has set. */}}
+{{- define "trellis-mesh.checkResources" -}}
+{{- $given := dict "resources" .Values.resources -}}
+{{- range $of := list "audit" "dashboard" "evaluationKafka" -}}
+{{- $_ := set $given (printf "%s.resources" $of) (index $.Values $of).resources -}}
+{{- end -}}
+{{- range $node, $settings := .Values.nodes -}}
+{{- with $settings -}}{{- $_ := set $given (printf "nodes.%s.resources" $node) .resources -}}{{- end -}}
+{{- end -}}
+{{- range $where, $resources := $given -}}
+{{- $limits := default dict (default dict $resources).limits -}}
+{{- range $what, $amount := default dict (default dict $resources).requests -}}
+{{- if hasKey $limits $what -}}
+{{- $limit := get $limits $what -}}
+{{- if gt (include "trellis-mesh.amount" $amount | float64) (include "trellis-mesh.amount" $limit | float64) -}}
+{{- fail (printf "%s.requests.%s: %v is more than limits.%s, which is %v; change one of them" $where $what $amount $what $limit) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A pattern would be too long to be told. */}}
+{{- define "trellis-mesh.checkPortNumbers" -}}
+{{- $given := dict -}}
+{{- range $kafka, $servers := .Values.bootstrap -}}{{- $_ := set $given (printf "bootstrap.%s" $kafka) $servers -}}{{- end -}}
+{{- with .Values.traces -}}{{- $_ := set $given "traces.endpoint" (urlParse .endpoint).host -}}{{- end -}}
+{{- range $where, $addresses := $given -}}
+{{- range splitList "," $addresses -}}
+{{- $port := regexFind "[0-9]+$" . | atoi -}}
+{{- if or (lt $port 1) (gt $port 65535) -}}
+{{- fail (printf "%s: port %d is not between 1 and 65535" $where $port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The topology is a ConfigMap: who may read those may read what stands in it. Which options are
      secret is what `is_secret` says in mesh/transport/kafka/settings.py. */}}
 {{- define "trellis-mesh.isSecret" -}}
@@ -101,10 +171,18 @@
 {{- range $node, $settings := .Values.nodes -}}
 {{- with $settings -}}{{- $_ := set $given (printf "nodes.%s.extraEnv" $node) .extraEnv -}}{{- end -}}
 {{- end -}}
+{{- range .Values.extraEnvFrom -}}
+{{- if eq (hasKey . "secretRef") (hasKey . "configMapRef") -}}
+{{- fail "extraEnvFrom: each names a source, by secretRef or by configMapRef" -}}
+{{- end -}}
+{{- end -}}
 {{- range $where, $vars := $given -}}
 {{- range $vars -}}
 {{- if and (hasKey . "value") (hasKey . "valueFrom") -}}
 {{- fail (printf "%s: %s has value and valueFrom; leave one of them out" $where .name) -}}
+{{- end -}}
+{{- if and (hasKey . "valueFrom") (ne (len .valueFrom) 1) -}}
+{{- fail (printf "%s: valueFrom of %s names one source, as in secretKeyRef: {name: mine, key: password}" $where .name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
