@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, grid, render_verdict
+from mesh.cli.render import Output, OutputOption, grid, in_utc, render_verdict
 from mesh.cli.session import open_clusters, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
@@ -129,7 +129,7 @@ def _status_table(data: Mapping[str, Any]) -> RenderableType:
             one["messages"],
             one["certificates"],
             one["differing"] or "",
-            clock.in_utc(one["at_ms"]) if one["at_ms"] else "never",
+            in_utc(one["at_ms"]) if one["at_ms"] else "never",
         )
         for endpoint, one in data["coverage"].items()
     ]
@@ -195,7 +195,7 @@ def _hours(data: Mapping[str, Any]) -> str:
     """Return of which time there are sums, for people."""
     first = min(one.get("from_ms", 0) for one in data["hours"])
     last = max(one.get("to_ms", 0) for one in data["hours"])
-    return f"the hours from {clock.in_utc(first)} to {clock.in_utc(last)}"
+    return f"the hours from {in_utc(first)} to {in_utc(last)}"
 
 
 def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
@@ -208,6 +208,6 @@ def _finding_row(one: Mapping[str, Any]) -> tuple[object, ...]:
         where,
         "" if first is None else first,
         "" if last is None else last,
-        clock.in_utc(seen) if isinstance(seen, int) else "",
+        in_utc(seen) if isinstance(seen, int) else "",
         one.get("text", ""),
     )

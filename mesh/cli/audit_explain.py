@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import clock, trace
+from mesh.cli import trace
 from mesh.cli.audit import audited
-from mesh.cli.render import Output, OutputOption, grid, render
+from mesh.cli.render import Output, OutputOption, grid, in_utc, render
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import ConfigError, wrong_input
@@ -66,8 +66,8 @@ def _lines(one: Mapping[str, Any]) -> list[RenderableType]:
     lines = [f"{one.get('kind')} at {where}: {one.get('text')}"]
     first, last = one.get("first_seen_ms"), one.get("last_seen_ms")
     if isinstance(first, int) and isinstance(last, int):
-        again = "" if first == last else f", grew until {clock.in_utc(last)}"
-        lines.append(f"found {clock.in_utc(first)}{again}, by run {one.get('run')}")
+        again = "" if first == last else f", grew until {in_utc(last)}"
+        lines.append(f"found {in_utc(first)}{again}, by run {one.get('run')}")
     ids = [str(id_) for id_ in one.get("ids") or []]
     fields = [
         ("rule", one.get("rule")),

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mesh.cli import clock
 from mesh.cli.audit import open_audit
 from mesh.cli.options import ProbesOption
-from mesh.cli.render import EXIT_NOT_WELL, printable, standard_output
+from mesh.cli.render import EXIT_NOT_WELL, in_utc, printable, standard_output
 from mesh.cli.target import HERE, Target
 from mesh.errors import missing_package
 from mesh.operate.audit.entries import entry_of
 from mesh.operate.audit.latest import is_unsure
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.transport.following import Follower
@@ -179,7 +179,7 @@ def _told(record: Record, *, as_json: bool) -> str:
 
 def _line(id_: str, entry: Mapping[str, Any]) -> str:
     at_ms = entry.get("last_seen_ms", entry.get("at_ms"))
-    at = clock.in_utc(at_ms) if isinstance(at_ms, int) else ""
+    at = in_utc(at_ms) if isinstance(at_ms, int) else ""
     if "kind" in entry:
         return f"{at} {entry['kind']} {id_}: {entry.get('text')}"
     verdict = "equal" if entry.get("equal") else "DIFFERS"

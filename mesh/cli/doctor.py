@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import clock
 from mesh.cli.doctor_formats import (
     DoctorOutput,
     nagios_lines,
@@ -23,6 +22,7 @@ from mesh.cli.session import open_clusters, open_session
 from mesh.cli.target import HERE, Target, topology_of
 from mesh.errors import wrong_input
 from mesh.model.counted import counted
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.operate.doctor import Category, Check, Examination

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from mesh.cli import clock
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say
 from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology

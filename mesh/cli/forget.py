@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli import clock
 from mesh.cli.options import NodeArgument, checked_name
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render
 from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.operate.links.former_neighbours import FormerNeighbour

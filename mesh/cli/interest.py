@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, grid, render, say, with_unknown
+from mesh.cli.render import Output, OutputOption, grid, of_today, render, say, with_unknown
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.model.queues import Attraction, is_of_queue, member_of
+from mesh.transport import clock
 
 _CONTROLS = ("static", "local")
 """What the topology says; how long, only `mesh.config` could say."""
@@ -82,7 +82,7 @@ def _wanted_by(entry: Mapping[str, Any]) -> str:
 
 def _since(entry: Mapping[str, Any]) -> str:
     if entry["since"]:
-        return clock.of_today(entry["since"])
+        return of_today(entry["since"])
     return "topology" if entry["by"] in _CONTROLS else "over a week"
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli import clock
 from mesh.cli.given_topology import legal_or_refused
 from mesh.cli.options import check_not_read
 from mesh.cli.render import Output, OutputOption, as_json, render
 from mesh.cli.session import CommandSession, in_force_if_known, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import ConfigError, wrong_input
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from mesh.errors import OutputError
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -224,6 +226,21 @@ def _represent_text(representer: Any, text: str) -> Any:
 
     style = '"' if _NEXT_LINE in text or needs_quotes(text) else None
     return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def in_utc(ms: float, timespec: str = "seconds") -> str:
+    """Return a moment for people, in UTC; one that is in no calendar as what a record says."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, tz=UTC).isoformat(timespec=timespec)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms:.0f} ms"
+
+
+def of_today(text: str) -> str:
+    """Return a moment that `in_utc` made as `05:52:10Z` if it is of today, else with its date."""
+    date, _, time_of_day = text.replace("+00:00", "Z").partition("T")
+    today = in_utc(clock.wall_ms()).startswith(f"{date}T")
+    return time_of_day if today else f"{date} {time_of_day}"
 
 
 def printable(text: str) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Group
 
-from mesh.cli import clock
 from mesh.cli.options import AcceptGapOption, NodeArgument, ResumeWaitOption
 from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render
 from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.operate.links.stops import StoppedSource

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mesh.cli import clock
 from mesh.cli.options import ReplyTimeoutOption, RoleArgument, TreeArgument
 from mesh.cli.render import Output, OutputOption, grid, render, say
 from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.model.trees import Address

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from mesh.cli import clock
 from mesh.cli.render import say
 from mesh.cli.target import Stated, Target
 from mesh.config.nearest import check_node
 from mesh.errors import ConfigError, MeshError, ProtocolError, TransportUnavailableError
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 
-from mesh.cli import clock
-from mesh.cli.render import Output, OutputOption, grid, render_verdict
+from mesh.cli.render import Output, OutputOption, grid, in_utc, of_today, render_verdict
 from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import TransportError
 from mesh.model.words import LinkWord, NodeWord
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.operate.audit.proof import ProofProgress
@@ -57,7 +57,7 @@ def _proof_text(proof: Mapping[str, Any]) -> str:
     """Return how far all is proven, in a few words; nothing where nobody audits."""
     troubles = {"findings": proof["text"], "blind": "the auditor is not heard"}
     until_ms = proof["until_ms"]
-    until = "" if until_ms is None else f"proven until {clock.of_today(clock.in_utc(until_ms))}"
+    until = "" if until_ms is None else f"proven until {of_today(in_utc(until_ms))}"
     return "; ".join(filter(None, (troubles.get(proof["state"]), until)))
 
 

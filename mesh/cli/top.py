@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import clock
 from mesh.cli.interrupt import interruptible
 from mesh.cli.render import Output, OutputOption, console, grid, render
 from mesh.cli.session import quiet_client_library, running_mesh
 from mesh.cli.target import HERE, Target
 from mesh.model.words import LinkWord, NodeWord
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.operate.watch import Watch

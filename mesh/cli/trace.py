@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 
-from mesh.cli import clock
-from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, render, say
+from mesh.cli.render import EXIT_NOT_WELL, Output, OutputOption, grid, in_utc, render, say
 from mesh.cli.session import Heard, open_session
 from mesh.cli.target import HERE, Target
 
@@ -115,4 +114,4 @@ def table_of(found: Trace, data: dict[str, Any]) -> RenderableType:
 
 
 def _moment(ms: int) -> str:
-    return clock.in_utc(ms, "milliseconds")
+    return in_utc(ms, "milliseconds")

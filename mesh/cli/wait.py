@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh.cli import clock
 from mesh.cli.render import Output, OutputOption, render_verdict
 from mesh.cli.session import CommandSession, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
+from mesh.transport import clock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

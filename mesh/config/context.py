@@ -57,21 +57,17 @@ class _Stored:
     previous: str
 
 
-def save_context(context: Context, *, folder: Path | None = None) -> None:
+def save_context(context: Context) -> None:
     """Add a context, or replace the one of that name. It is not selected by this.
-
-    Args:
-        context: What to keep.
-        folder: Where contexts are kept; the user's configuration folder if left out.
 
     Raises:
         ConfigError: The name is no name, or the folder cannot be written.
     """
-    with _changing(folder) as stored:
+    with _changing() as stored:
         _add(stored, context)
 
 
-def select_local(context: Context, *, folder: Path | None = None) -> str:
+def select_local(context: Context) -> str:
     """Keep and select a mesh that was started on this machine; return what it is called.
 
     A context that a person has added is not touched, nor one of a mesh that runs: the mesh then
@@ -84,7 +80,7 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
 
     names = (f"{context.name}-{number}" for number in count(2))
     name = context.name
-    with _changing(folder) as stored:
+    with _changing() as stored:
         while any(
             fold(one) == fold(name) and not _gives_way(stored, one, name) for one in stored.contexts
         ):
@@ -95,68 +91,65 @@ def select_local(context: Context, *, folder: Path | None = None) -> str:
     return name
 
 
-def select_context(name: str, *, folder: Path | None = None) -> None:
+def select_context(name: str) -> None:
     """Make a saved context the one in force.
 
     Raises:
         ConfigError: No context is called that.
     """
-    context_named(name, folder=folder)  # no folder is made for one that is unknown
-    with _changing(folder) as stored:
+    context_named(name)  # no folder is made for one that is unknown
+    with _changing() as stored:
         _select(stored, _known(stored, name, "context").name)
 
 
-def current_context(
-    *, folder: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Context | None:
+def current_context() -> Context | None:
     """Return the context in force, or None if none was ever selected.
 
     Raises:
         ConfigError: `MESH_CONTEXT` names a context that does not exist.
     """
-    stored = _load(folder)
-    named = (os.environ if environment is None else environment).get(VARIABLE, "")
-    if named:
+    stored = _load()
+    if named := os.environ.get(VARIABLE, ""):
         return _known(stored, named, VARIABLE)
     return stored.contexts.get(stored.selected)
 
 
-def previous_context(*, folder: Path | None = None) -> Context:
+def previous_context() -> Context:
     """Return the context that was selected before the present one.
 
     Raises:
         ConfigError: There is none, or it has been removed.
     """
-    stored = _load(folder)
+    stored = _load()
     if not stored.previous:
         text = "none was selected before: `mesh context use NAME`"
         raise wrong_input("context", text, code="NO_CONTEXT")
     return _known(stored, stored.previous, "context")
 
 
-def list_contexts(*, folder: Path | None = None) -> Sequence[Context]:
+def list_contexts() -> Sequence[Context]:
     """Return the saved contexts by name."""
-    stored = _load(folder)
+    stored = _load()
     return [stored.contexts[name] for name in sorted(stored.contexts)]
 
 
-def context_named(name: str, *, folder: Path | None = None) -> Context:
+def context_named(name: str) -> Context:
     """Return a saved context.
 
     Raises:
         ConfigError: No context is called that.
     """
-    return _known(_load(folder), name, "context")
+    return _known(_load(), name, "context")
 
 
-def remove_context(name: str, *, folder: Path | None = None) -> None:
+def remove_context(name: str) -> None:
     """Forget a context; if it was selected, none is.
 
     Raises:
         ConfigError: No context is called that.
     """
-    context_named(name, folder=folder)
-    with _changing(folder) as stored:
+    context_named(name)
+    with _changing() as stored:
         del stored.contexts[_known(stored, name, "context").name]
         if stored.selected == name:
             stored.selected = ""
@@ -191,8 +184,8 @@ def _select(stored: _Stored, name: str) -> None:
         stored.previous, stored.selected = stored.selected, name
 
 
-def _path(folder: Path | None) -> Path:
-    found = folder or Path(user_config_dir(_APPLICATION))
+def _path() -> Path:
+    found = Path(user_config_dir(_APPLICATION))
     if found.parts[:1] == ("~",):  # nobody says where home is: it would be a folder of that name
         message = "there is no home folder to keep contexts in; set HOME or XDG_CONFIG_HOME"
         raise wrong_input("HOME", message, code="NO_HOME")
@@ -206,8 +199,8 @@ def _known(stored: _Stored, name: str, where: str) -> Context:
     raise wrong_input(where, f"no context is called {name!r}{hint}", code="UNKNOWN_CONTEXT")
 
 
-def _load(folder: Path | None) -> _Stored:
-    path = _path(folder)
+def _load() -> _Stored:
+    path = _path()
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -249,9 +242,9 @@ def _texts(addresses: Mapping[str, object]) -> Mapping[str, str]:
 
 
 @contextmanager
-def _changing(folder: Path | None) -> Iterator[_Stored]:
+def _changing() -> Iterator[_Stored]:
     """Yield what is kept, to be changed and then written: by one command at a time."""
-    path = _path(folder)
+    path = _path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = os.open(path.parent, os.O_RDONLY)
@@ -260,7 +253,7 @@ def _changing(folder: Path | None) -> Iterator[_Stored]:
     try:
         with suppress(OSError):  # not every file system knows locks
             fcntl.flock(held, fcntl.LOCK_EX)
-        stored = _load(folder)
+        stored = _load()
         yield stored
         _store(stored, path)
     finally:

@@ -13,3 +13,8 @@ def now_ms() -> int:
 def wall_ms() -> int:
     """Return ms since 1970: for people, never for order."""
     return time.time_ns() // 1_000_000
+
+
+def pause(seconds: float) -> None:
+    """Let time pass."""
+    time.sleep(seconds)

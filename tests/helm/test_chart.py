@@ -341,9 +341,13 @@ def test_commands_in_a_pod_know_their_mesh(
     where = {one["name"]: one.get("value") for one in container["env"]}["XDG_CONFIG_HOME"]
     mounted = next(one for one in container["volumeMounts"] if one["name"] == "context")
     assert mounted["mountPath"] == f"{where}/trellis-mesh"
+    folder = tmp_path / "trellis-mesh"
+    folder.mkdir()
     for name, text in brought.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    found = current_context(folder=tmp_path, environment={})
+        (folder / name).write_text(text, encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("MESH_CONTEXT", raising=False)
+    found = current_context()
     assert found is not None
     assert str(found.file) == "/etc/mesh/mesh.yaml"
     assert found.addresses == {"tokyo": "kafka.tokyo.svc:9092"}

@@ -98,8 +98,8 @@ def test_questions_are_answered_as_commands_answer_them(
     addresses = {"left": "left.test:9092", "right": "right.test:9092"}
     write_topology(with_addresses(mesh.topology, addresses), tmp_path / "chain.yaml")
     monkeypatch.setattr("mesh.view.connection.open_kafka", lambda *_a, **_o: mesh.world.kafka)
-    monkeypatch.setattr("mesh.cli.clock.now_ms", mesh.now_ms)
-    monkeypatch.setattr("mesh.cli.clock.pause", mesh.pause)
+    monkeypatch.setattr("mesh.transport.clock.now_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.pause", mesh.pause)
     ended = run(*arguments, "-f", str(tmp_path / "chain.yaml"), "-o", "json")
     assert ended.code in (0, 10)
     assert api.get(path) == ended.data

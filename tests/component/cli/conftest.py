@@ -72,8 +72,8 @@ def chain_of(
         "mesh.view.connection.open_kafka", lambda *_args, **_options: mesh.world.kafka
     )
     monkeypatch.setattr("mesh.client.connect", lambda _topology, node: mesh.client(node))
-    monkeypatch.setattr("mesh.cli.clock.now_ms", mesh.now_ms)
-    monkeypatch.setattr("mesh.cli.clock.pause", mesh.pause)
+    monkeypatch.setattr("mesh.transport.clock.now_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.pause", mesh.pause)
     yield mesh, str(file)
     mesh.close()
 

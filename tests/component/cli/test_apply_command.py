@@ -39,8 +39,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
                 name: nodes.kafka[name] for name in (topology.kafka if names is None else names)
             },
         )
-        monkeypatch.setattr("mesh.cli.clock.now_ms", nodes.now_ms)
-        monkeypatch.setattr("mesh.cli.clock.pause", nodes.pause)
+        monkeypatch.setattr("mesh.transport.clock.now_ms", nodes.now_ms)
+        monkeypatch.setattr("mesh.transport.clock.pause", nodes.pause)
         files = [tmp_path / "mesh.yaml", tmp_path / "new.yaml"]
         for topology, file in zip(addressed, files, strict=True):
             write_topology(topology, file)
@@ -180,7 +180,7 @@ def test_what_is_told_to_end_is_taken_back(
             os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("mesh.cli.clock.pause", pause)
+    monkeypatch.setattr("mesh.transport.clock.pause", pause)
     ended = run("apply", new, "-f", mesh, "--unattended")
     assert (ended.code, "the change was rolled back" in ended.err) == (EXIT_INTERRUPTED, True)
     assert signal.getsignal(signal.SIGTERM) is before
@@ -253,7 +253,7 @@ def test_status_tells_of_a_change_under_way(
     run: Run, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes, mesh, new = started(*MOVED)
-    monkeypatch.setattr("mesh.cli.clock.wall_ms", nodes.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.wall_ms", nodes.now_ms)
     assert run("status", "-f", mesh, "-o", "json").data["change"] is None
     nodes.stuck = {"b": Stage.HOLD}
     run("apply", new, "-f", mesh, "--wait", "3")

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mesh.cli import audit_live, clock
+from mesh.cli import audit_live
+from mesh.transport import clock
 from mesh.transport.port import TopicSpec
 from tests.component.cli.conftest import Chain, Run
 
@@ -200,7 +201,7 @@ def test_a_finding_that_somebody_removed_is_told_by_every_command(
 ) -> None:
     """A look or two must do: the report would fail where `mesh status` shows no trouble."""
     mesh, file = chain
-    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.wall_ms", mesh.now_ms)
     tell("findings", "f", **finding("f", "x"))
     tell("findings", "f")
     tell("certificates", "1", endpoint="c/e", source="s", delivered=1, expected=1, equal=True)

@@ -19,7 +19,7 @@ from tests.component.cli.conftest import Chain, Run
 def _here(monkeypatch: pytest.MonkeyPatch, chain: Chain) -> None:
     """Simulated brokers have a clock of their own, and are on this machine."""
     mesh, file = chain
-    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.wall_ms", mesh.now_ms)
     addresses = {"left": "localhost:9092", "right": "localhost:9093"}
     write_topology(with_addresses(mesh.topology, addresses), Path(file))
 

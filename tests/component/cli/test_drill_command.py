@@ -47,7 +47,7 @@ def audited(drilled: Chain, monkeypatch: pytest.MonkeyPatch) -> Chain:
             finds("duplicate", "c/drill-duplicate", 1_000)  # said again of another time
             finds("duplicate", "c/drill-duplicate", right.admin().ends([PLACE])[PLACE] - 2)
 
-    monkeypatch.setattr("mesh.cli.clock.pause", pause)
+    monkeypatch.setattr("mesh.transport.clock.pause", pause)
     return drilled
 
 

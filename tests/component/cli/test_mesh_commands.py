@@ -15,10 +15,10 @@ import click
 import pytest
 import typer.main
 
-from mesh.cli import clock
 from mesh.cli.main import app
 from mesh.client import MeshClient
 from mesh.errors import BackpressureError
+from mesh.transport import clock
 from mesh.transport.port import TopicPartition, TopicSpec
 from tests.component.cli.conftest import Chain, Run
 

@@ -249,7 +249,7 @@ def test_what_somebody_else_puts_in_force_is_waited_for(
             if is_awaited:
                 run("apply", new, "-f", file, "--yes")
 
-    monkeypatch.setattr("mesh.cli.clock.pause", pause)
+    monkeypatch.setattr("mesh.transport.clock.pause", pause)
     assert run("plan", new, "-f", file, "--within", "3").code == 3
     assert asked
     is_awaited = True

@@ -23,7 +23,7 @@ def trees(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Chain]:
             with turns:
                 of.pause(seconds)
 
-        monkeypatch.setattr("mesh.cli.clock.pause", pause)
+        monkeypatch.setattr("mesh.transport.clock.pause", pause)
         yield mesh, file
 
 
@@ -146,7 +146,7 @@ def test_status_tells_the_parts_of_a_realm_that_is_not_joined_inside(
     inside = {name: {"realm": "west"} for name in "ac"}
     nodes = {name: {**node, **inside.get(name, {})} for name, node in CHAIN["nodes"].items()}  # type: ignore[attr-defined]
     for mesh, file in chain_of({**CHAIN, "nodes": nodes}, monkeypatch, tmp_path, trees=True):
-        monkeypatch.setattr("mesh.cli.clock.pause", mesh.pause)
+        monkeypatch.setattr("mesh.transport.clock.pause", mesh.pause)
         hosted(mesh)
         run("role", "send", "desk-7", "pricing", "-n", "a", "-f", file)
         mesh.pause(2)

@@ -105,7 +105,7 @@ def test_heartbeats_come_while_brokers_answer(
         pause(seconds)
         before.clear()
 
-    monkeypatch.setattr("mesh.cli.clock.pause", waits)
+    monkeypatch.setattr("mesh.transport.clock.pause", waits)
     for kafka in mesh.world.kafka.values():
         for owner, calls in ((kafka, ("reader",)), (kafka.admin(), ASKED)):
             for call in calls:

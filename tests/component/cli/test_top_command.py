@@ -26,7 +26,7 @@ def test_top_shows_the_busiest_link_first(
         look(watch)
 
     monkeypatch.setattr(Watch, "look", busy)
-    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.wall_ms", mesh.now_ms)
     data = run("top", "--count", "4", "-f", file, "-o", "json").data
     assert [one["link"] for one in data["links"]][:2] == ["b->c", "a->b"]
     assert data["links"][0]["guaranteed_per_s"] > data["links"][1]["guaranteed_per_s"] > 0
@@ -38,7 +38,7 @@ def test_top_shows_the_busiest_link_first(
 def test_top_names_what_is_not_up(run: Run, chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
     """In words, above the table."""
     mesh, file = chain
-    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.wall_ms", mesh.now_ms)
     mesh.pause(2)
     mesh.world.kill("b")
     mesh.pause(30)
@@ -53,7 +53,7 @@ def test_what_is_not_known_is_no_zero(
 ) -> None:
     """Rates of a Kafka cluster that does not answer; and links that carry nothing stand first."""
     mesh, file = chain
-    monkeypatch.setattr("mesh.cli.clock.wall_ms", mesh.now_ms)
+    monkeypatch.setattr("mesh.transport.clock.wall_ms", mesh.now_ms)
     look = Watch.look
 
     def fails(watch: Watch) -> None:

@@ -52,8 +52,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
                 name: nodes.kafka[name] for name in (nodes.kafka if names is None else names)
             },
         )
-        monkeypatch.setattr("mesh.cli.clock.now_ms", nodes.now_ms)
-        monkeypatch.setattr("mesh.cli.clock.pause", nodes.pause)
+        monkeypatch.setattr("mesh.transport.clock.now_ms", nodes.now_ms)
+        monkeypatch.setattr("mesh.transport.clock.pause", nodes.pause)
         file = tmp_path / "mesh.yaml"
         write_topology(before, file)
         return nodes, str(file)
