@@ -42,6 +42,5 @@ def refusal(
         if now_ms() >= until_ms:
             break
         pause(_LOOK_S)
-    endpoints = beat.endpoints if beat is not None else ()
-    refused = (one for one in endpoints if one.state == EndpointWord.REFUSED)
+    refused = (one for one in view.nodes[node].endpoints if one.state == EndpointWord.REFUSED)
     return next((one.reason for one in refused if one.endpoint == endpoint), None)

@@ -197,7 +197,7 @@ def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) 
         kafka=declared.kafka,
         state=_state(view, node, is_up=is_up),
         epoch=seen.epoch,
-        uuid=seen.identity.uuid if seen.identity is not None else "",
+        uuid=seen.uuid,
         lanes=declared.lanes,
         subscriptions=len(seen.subscriptions),
         endpoints=len({endpoint: None for endpoint, _ in seen.subscriptions}),
@@ -243,5 +243,5 @@ def _state(view: MeshView, node: str, *, is_up: bool) -> NodeWord:
 
 def link_state(seen: NodeView, neighbour: str) -> str:
     """Return how a node's last heartbeat describes the link to a neighbour."""
-    links = seen.heartbeat.links if seen.heartbeat is not None else ()
-    return next((link.state for link in links if link.neighbour == neighbour), LinkWord.UNKNOWN)
+    states = (link.state for link in seen.links if link.neighbour == neighbour)
+    return next(states, LinkWord.UNKNOWN)

@@ -44,5 +44,5 @@ def is_excused(view: MeshView, node: str, neighbour: str) -> bool:
 def is_unheard(view: MeshView, node: str, neighbour: str) -> bool:
     """Return whether a node reports that it hears nothing from a neighbour. Spec: K24, K32."""
     seen = view.nodes.get(node)
-    links = seen.heartbeat.links if seen is not None and seen.heartbeat is not None else ()
+    links = seen.links if seen is not None else ()
     return any(link.neighbour == neighbour and link.state in UNHEARD for link in links)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.control import (
     Acknowledgement,
+    EndpointStatus,
     Heartbeat,
     Identity,
     Interest,
     LinkState,
+    LinkStatus,
     Mark,
     Scope,
     Stop,
     Subscription,
+    TreeStatus,
 )
 from mesh.model.words import LinkWord
 from mesh.transport.port import TopicPartition
@@ -62,6 +66,26 @@ class NodeView(RecordsOfOperators):
         return self.identity.epoch if self.identity is not None else 0
 
     @property
+    def uuid(self) -> str:
+        """Its intrinsic identity; "" if it never ran."""
+        return self.identity.uuid if self.identity is not None else ""
+
+    @property
+    def links(self) -> Sequence[LinkStatus]:
+        """Its links, as its last heartbeat described them."""
+        return self.heartbeat.links if self.heartbeat is not None else ()
+
+    @property
+    def endpoints(self) -> Sequence[EndpointStatus]:
+        """Its endpoints about which its last heartbeat had something to report."""
+        return self.heartbeat.endpoints if self.heartbeat is not None else ()
+
+    @property
+    def trees(self) -> TreeStatus | None:
+        """Its tree layer, as its last heartbeat described it; None without one."""
+        return self.heartbeat.trees if self.heartbeat is not None else None
+
+    @property
     def is_ready(self) -> bool:
         """Whether its last heartbeat said that it serves."""
         beat = self.heartbeat
@@ -73,9 +97,8 @@ class NodeView(RecordsOfOperators):
         Until it says so its workers may still read, and once it says otherwise some may not read
         yet.
         """
-        links = self.heartbeat.links if self.heartbeat is not None else ()
         return any(
             link.neighbour == neighbour
             and LinkWord.DISABLED in (link.state, *link.reason.split("; "))
-            for link in links
+            for link in self.links
         )

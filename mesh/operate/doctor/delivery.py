@@ -184,10 +184,8 @@ def _subjects(at: Examination, node: str) -> Check:
 
 def _full(at: Examination, node: str) -> Check:
     """Is an outbox or an endpoint full? Spec: R14."""
-    beat = at.view.nodes[node].heartbeat
-    links = beat.links if beat is not None else ()
+    links, here = at.view.nodes[node].links, at.view.nodes[node].endpoints
     full = [f"for {one.neighbour}: {one.reason}" for one in links if one.state == LinkWord.FULL]
-    here = beat.endpoints if beat is not None else ()
     elsewhere = (EndpointWord.HELD, EndpointWord.REFUSED)  # see `_held` and `_queues`
     endpoints = [one for one in here if one.state not in elsewhere]
     hints = ["see why the neighbour does not read (is it down, paused or slow?)"] if full else []
@@ -207,8 +205,7 @@ def _full(at: Examination, node: str) -> Check:
 
 def _queues(at: Examination, node: str) -> Check:
     """Are there queues whose subscriptions contradict each other or the topology? Spec: K13."""
-    beat = at.view.nodes[node].heartbeat
-    endpoints = beat.endpoints if beat is not None else ()
+    endpoints = at.view.nodes[node].endpoints
     refused = [one.reason for one in endpoints if one.state == EndpointWord.REFUSED]
     return judged(
         Category.DELIVERY,
@@ -223,10 +220,9 @@ def _held(at: Examination, node: str) -> Check:
 
     Progress lists those that are owed something; the heartbeat adds direct endpoints.
     """
-    names, beat = at.topology.names, at.view.nodes[node].heartbeat
     told = {
-        names.endpoint(node, one.endpoint): one.reason
-        for one in (beat.endpoints if beat is not None else ())
+        at.topology.names.endpoint(node, one.endpoint): one.reason
+        for one in at.view.nodes[node].endpoints
         if one.state == EndpointWord.HELD
     }
     topics = dict.fromkeys([*at.reports().of(node).targets_held, *told])

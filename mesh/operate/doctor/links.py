@@ -63,8 +63,7 @@ def check_links(at: Examination) -> Iterator[Check]:
 
 
 def _reason(at: Examination, node: str, other: str) -> str:
-    beat = at.view.nodes[node].heartbeat
-    links = beat.links if beat is not None else ()
+    links = at.view.nodes[node].links
     return next((link.reason for link in links if link.neighbour == other), "")
 
 

@@ -84,8 +84,8 @@ def _tree_links(view: MeshView, names: Iterable[str]) -> Iterator[tuple[str, str
     """Yield the links of the tree layer between nodes that are up at both ends."""
     links: dict[str, Sequence[str]] = {}
     for name in names:
-        beat = view.nodes[name].heartbeat
-        links[name] = () if beat is None or beat.trees is None else beat.trees.links
+        trees = view.nodes[name].trees
+        links[name] = () if trees is None else trees.links
     for one, others in links.items():
         yield from ((one, other) for other in others if one in links.get(other, ()))
 
@@ -131,9 +131,8 @@ def _colour(view: MeshView, node: NodeStatus) -> str:
 
 def _realm_colour(view: MeshView, node: NodeStatus) -> str:
     """Return the label of its part of its realm, "" while it has none or is not heard."""
-    beat = view.nodes[node.node].heartbeat
-    trees = None if beat is None or node.state != NodeWord.UP else beat.trees
-    return "" if trees is None else trees.realm_colour
+    trees = view.nodes[node.node].trees
+    return "" if trees is None or node.state != NodeWord.UP else trees.realm_colour
 
 
 def _change(view: MeshView, wall_ms: int) -> Mapping[str, Any] | None:

@@ -25,14 +25,13 @@ def known_nodes(view: MeshView, beats: Mapping[str, bool]) -> Mapping[str, Known
 
 
 def _known(seen: NodeView, *, is_up: bool) -> KnownNode:
-    links = seen.heartbeat.links if seen.heartbeat is not None else ()
     return KnownNode(
-        uuid=seen.identity.uuid if seen.identity is not None else "",
+        uuid=seen.uuid,
         subscriptions=seen.subscriptions,
         offers=seen.offers,
         marks=seen.marks,
         disabled=list(seen.disabled),
-        down=[link.neighbour for link in links if link.state == LinkWord.DOWN],
+        down=[link.neighbour for link in seen.links if link.state == LinkWord.DOWN],
         is_up=is_up and seen.is_ready,
     )
 
@@ -67,7 +66,7 @@ def known_then(
         states = {one: state_of(f"{one}->{node}") for one in topology.neighbours(node)}
         held = (*past.subscriptions, *ended.get(node, ()))
         found[node] = KnownNode(
-            uuid=seen.identity.uuid if seen.identity is not None else "",
+            uuid=seen.uuid,
             subscriptions={(one.endpoint, one.filter): one.subscription for one in held},
             offers=offers,
             marks={scope: _mark(entries) for scope, entries in offers.items()},

@@ -82,15 +82,13 @@ def _flow(
     found = [backlogs.get(topology.names.outbox(source, target, one)) for one in MessageClass]
     known = [one for one in found if one is not None]
     counted = [one.messages for one in known if one.messages is not None]
-    links = reader.heartbeat.links if reader.heartbeat is not None else ()
     # A node reports that its own outbox is full, and what it reads of its neighbour's.
     reasons = [
-        one.reason for one in links if one.neighbour == source and one.state != LinkWord.FULL
+        one.reason for one in reader.links if one.neighbour == source and one.state != LinkWord.FULL
     ]
-    written = view.nodes[source].heartbeat
     full = [
         one.reason
-        for one in (written.links if written is not None else ())
+        for one in view.nodes[source].links
         if one.neighbour == target and one.state == LinkWord.FULL
     ]
     reasons += full

@@ -20,8 +20,7 @@ REMEDY = (
 
 def shut_links(seen: NodeView) -> Sequence[LinkStatus]:
     """Return the links that a node says are refused or probed, with the reason in words."""
-    links = seen.heartbeat.links if seen.heartbeat is not None else ()
-    return [link for link in links if link.state in SHUT]
+    return [link for link in seen.links if link.state in SHUT]
 
 
 def is_shut(view: MeshView, node: str, neighbour: str) -> bool:
