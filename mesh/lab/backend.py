@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.worker.process.drills import Drill
+from mesh.worker.process.injected_faults import InjectedFaults
 
 PAUSE_S = 0.05
 """How long to rest between two looks at what is waited for."""
@@ -66,7 +66,7 @@ class Backend(Protocol):
     def resume(self, node: str) -> None:
         """SIGCONT all workers of the node."""
 
-    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:
+    def inject(self, node: str, faults: InjectedFaults, *, awaited: bool = True) -> None:
         """Have the node pretend exactly this from now on; returns when it does, if awaited."""
 
     def kill_broker(self, kafka: str, broker: int | None) -> None:

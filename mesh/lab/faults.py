@@ -13,7 +13,7 @@ from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.view.disabling import ends_of, write_disabled
 from mesh.view.mesh_view import MeshView
-from mesh.worker.process.drills import Drill, SlowLink
+from mesh.worker.process.injected_faults import InjectedFaults, SlowLink
 
 _Ends = frozenset[str]
 
@@ -31,7 +31,7 @@ class FaultRunner:
         workers: Processes of nodes that have more than one.
         running: Nodes whose workers run, paused ones included.
         least_epochs: Least epoch of each node's present run.
-        is_hasty: Whether drills and brokers begin without waiting until that is done.
+        is_hasty: Whether injected faults and brokers begin without waiting until that is done.
     """
 
     topology: Topology
@@ -77,7 +77,7 @@ class FaultRunner:
         if not self.is_hasty:  # a dead Kafka cluster would keep everybody waiting
             self.view.refresh()
         self.least_epochs[node] = self.view.nodes[node].epoch + 1
-        self._drill(node)
+        self._inject(node)
         for worker in range(self.workers.get(node, 1)):
             self.backend.start(node, worker)
         self.running[node] = None
@@ -136,7 +136,7 @@ class FaultRunner:
                 self.backend.resume(node)
             case steps.Clock(node=node, jump_s=jump_s):
                 self._clocks[node] = self._clocks.get(node, 0.0) + jump_s
-                self._drill(node)
+                self._inject(node)
             case steps.Cut() | steps.Heal() | steps.Slow():
                 self._read_otherwise(step)
             case steps.KillBroker(kafka=kafka, broker=broker):
@@ -166,7 +166,7 @@ class FaultRunner:
             case steps.Heal():
                 self._cut.pop(ends, None)
                 self._slow.pop(ends, None)
-        self._drill(*step.link)
+        self._inject(*step.link)
 
     def disable(self, ends: Sequence[str], *, is_disabled: bool) -> None:
         """Have operators disable a link, or enable it; on `mesh.config` of both its ends.
@@ -195,16 +195,16 @@ class FaultRunner:
             and self.view.nodes[node].says_disabled(other) is not is_disabled
         ]
 
-    def _drill(self, *nodes: str) -> None:
+    def _inject(self, *nodes: str) -> None:
         for node in nodes:
             others = self.topology.neighbours(node)
             slow = {other: self._slow.get(frozenset((node, other))) for other in others}
-            drill = Drill(
+            faults = InjectedFaults(
                 cuts=tuple(other for other in others if self._reads_nothing(node, other)),
                 slow=tuple(SlowLink(other, *how) for other, how in slow.items() if how),
                 clock_s=self._clocks.get(node, 0.0),
             )
-            self.backend.drill(node, drill, awaited=not self.is_hasty)
+            self.backend.inject(node, faults, awaited=not self.is_hasty)
 
     def await_brokers(self) -> None:
         """Wait until all brokers serve that were ever killed; start those that do not run."""

@@ -19,7 +19,7 @@ from mesh.model.topology import Topology
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.worker.process.clock import MonotonicClock
-from mesh.worker.process.drills import Drill
+from mesh.worker.process.injected_faults import InjectedFaults
 
 _GUARD_MS = 2_000
 AUDIT_MS = 300_000
@@ -107,9 +107,9 @@ class RealBackend:
         """SIGCONT."""
         self._fleet.resume_node(node)
 
-    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:
-        """Have the node's workers pretend this, by their drill file."""
-        self._fleet.drill(node, drill, awaited=awaited)
+    def inject(self, node: str, faults: InjectedFaults, *, awaited: bool = True) -> None:
+        """Have the node's workers suffer these, by their file."""
+        self._fleet.inject(node, faults, awaited=awaited)
 
     def kill_broker(self, kafka: str, broker: int | None) -> None:
         """SIGKILL."""

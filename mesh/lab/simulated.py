@@ -13,7 +13,7 @@ from mesh.lab.world import World
 from mesh.model.topology import Topology
 from mesh.transport.port import TopicPartition
 from mesh.trees.settings import Settings
-from mesh.worker.process.drills import Drill
+from mesh.worker.process.injected_faults import InjectedFaults
 
 TASK_MS = 50
 """How often what accompanies a scenario is called."""
@@ -49,11 +49,11 @@ class SimulatedBackend(World, Backend):
         self.add_kafka(topology)
         return topology
 
-    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:  # noqa: ARG002
+    def inject(self, node: str, faults: InjectedFaults, *, awaited: bool = True) -> None:  # noqa: ARG002
         """Let the node pretend this, at once."""
-        self.cut(node, drill.cuts)
-        self.slow(node, drill.slow)
-        self.set_clock(node, drill.clock_s)
+        self.cut(node, faults.cuts)
+        self.slow(node, faults.slow)
+        self.set_clock(node, faults.clock_s)
 
     def truncate(self, place: TopicPartition, kafka: str, records: int) -> int:
         """Take the newest records away; open transactions end before, as at a restart."""

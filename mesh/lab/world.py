@@ -19,8 +19,8 @@ from mesh.transport.memory_group import MemoryMembership
 from mesh.transport.port import MEMBER_TIMEOUT_MS, KafkaCluster, Reader
 from mesh.trees.settings import Settings as TreeSettings
 from mesh.worker.process.commits import Commits, CommitsAtOnce
-from mesh.worker.process.drills import SlowIntake, SlowLink
 from mesh.worker.process.errands import Errands, SteppedErrands
+from mesh.worker.process.injected_faults import SlowIntake, SlowLink
 from mesh.worker.process.intake import PolledIntake
 from mesh.worker.worker import Worker
 

@@ -23,13 +23,13 @@ from mesh.transport.identity import refuse_aliases
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import KafkaCluster
-from mesh.worker.process.drill_file import seen_file
-from mesh.worker.process.drills import Drill, read_drill
+from mesh.worker.process.fault_file import seen_file
+from mesh.worker.process.injected_faults import InjectedFaults, read_injected_faults
 
 FOUNDING_DEADLINE_S = 60.0
 STOP_S = 10.0
-DRILL_S = 20.0
-DRILL_POLL_S = 0.02
+INJECT_S = 20.0
+INJECT_POLL_S = 0.02
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Fleet:
     Attributes:
         topology: The mesh, every Kafka cluster with its address.
         file: The topology file that workers read.
-        directory: Logs, broker data and drill files.
+        directory: Logs, broker data and files of injected faults.
         brokers: The embedded Kafka clusters.
         workers: Worker processes by node.
         files: Files of nodes that have their own.
@@ -238,22 +238,22 @@ class Fleet:
             "--ready-file",
             str(self.ready_file(node, index)),
             "--cuts-file",
-            str(self.drill_file(node)),
+            str(self.fault_file(node)),
         ]
 
     def ready_file(self, node: str, index: int = 0) -> Path:
         """Return the file that exists while a worker serves."""
         return self.directory / "run" / f"{node}-{index}.ready"
 
-    def drill_file(self, node: str) -> Path:
+    def fault_file(self, node: str) -> Path:
         """Return the file by which a node's workers know what to pretend."""
-        return self.directory / "run" / f"{node}.drill.json"
+        return self.directory / "run" / f"{node}.faults.json"
 
     def cut(self, node: str, neighbours: Sequence[str]) -> None:
-        """Have the node read nothing of exactly these neighbours; see `drill`."""
-        self.drill(node, Drill(cuts=tuple(neighbours)))
+        """Have the node read nothing of exactly these neighbours; see `inject`."""
+        self.inject(node, InjectedFaults(cuts=tuple(neighbours)))
 
-    def drill(self, node: str, drill: Drill, *, awaited: bool = True) -> None:
+    def inject(self, node: str, faults: InjectedFaults, *, awaited: bool = True) -> None:
         """Have the workers of a node pretend exactly this; returns when they do, if awaited.
 
         A worker that does not serve yet sees to it before it reads anything; a paused one does
@@ -262,25 +262,25 @@ class Fleet:
         Raises:
             StartError: A serving worker did not follow in time.
         """
-        path = self.drill_file(node)
+        path = self.fault_file(node)
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
-        fresh.write_text(drill.written(), encoding="utf-8")
+        fresh.write_text(faults.written(), encoding="utf-8")
         fresh.rename(path)
-        deadline_s = time.monotonic() + DRILL_S
-        while awaited and not self._follows(node, drill):
+        deadline_s = time.monotonic() + INJECT_S
+        while awaited and not self._follows(node, faults):
             if time.monotonic() > deadline_s:
-                raise StartError(f"node {node} did not follow its drill within {DRILL_S:.0f} s")
-            time.sleep(DRILL_POLL_S)
+                raise StartError(f"node {node} did not follow its faults within {INJECT_S:.0f} s")
+            time.sleep(INJECT_POLL_S)
 
-    def _follows(self, node: str, drill: Drill) -> bool:
+    def _follows(self, node: str, faults: InjectedFaults) -> bool:
         """Return whether all workers of the node that serve and run pretend exactly this."""
         if node in self._paused:
             return True
         for index, process in enumerate(self.workers.get(node, [])):
             if not (process.is_alive() and self.ready_file(node, index).exists()):
                 continue
-            if _read_seen(seen_file(self.drill_file(node), process.pid)) != drill:
+            if _read_seen(seen_file(self.fault_file(node), process.pid)) != faults:
                 return False
         return True
 
@@ -333,12 +333,12 @@ class Fleet:
             self.brokers.stop()
 
 
-def _read_seen(path: Path) -> Drill | None:
+def _read_seen(path: Path) -> InjectedFaults | None:
     """Return what a worker says it pretends; nothing before it ever did, None while it writes."""
     try:
-        return read_drill(path.read_text(encoding="utf-8"))
+        return read_injected_faults(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Drill()
+        return InjectedFaults()
     except ValueError:
         return None
 

@@ -25,7 +25,7 @@ from mesh.errors import MeshError, StartError, missing_package, wrong_input
 from mesh.model.topology import Topology, with_addresses, without_options
 from mesh.testing.under_test import MeshUnderTest, TopologyLike
 from mesh.transport.kafka import cluster_id
-from mesh.worker.process.drills import Drill
+from mesh.worker.process.injected_faults import InjectedFaults
 
 try:
     from docker.errors import DockerException  # type: ignore[import-untyped]
@@ -42,8 +42,8 @@ INSIDE, ON_HOST, PORT = 9092, 9095, 8080
 HOST_MAX = 63
 """Characters of a name that can be resolved."""
 
-DRILL = "/tmp/drill.json"  # noqa: S108 - in the container
-SEEN = "/tmp/drill.seen-1"  # noqa: S108 - the worker is the container's first process
+FAULTS = "/tmp/faults.json"  # noqa: S108 - in the container
+SEEN = "/tmp/faults.seen-1"  # noqa: S108 - the worker is the container's first process
 POLL_S = 0.1
 LOG_LINES = 40
 
@@ -161,7 +161,9 @@ class MeshContainers(MeshUnderTest):
         for broker in self.kafka.values():
             broker.wait_ready(self._timeout_s)
         for node in self.topology.nodes:
-            command = f"node run {node} -f /etc/mesh/mesh.yaml --listen :{PORT} --cuts-file {DRILL}"
+            command = (
+                f"node run {node} -f /etc/mesh/mesh.yaml --listen :{PORT} --cuts-file {FAULTS}"
+            )
             made = DockerContainer(self._node_image).with_command(command.split())
             made.with_volume_mapping(folder, "/etc/mesh", "ro").with_exposed_ports(PORT)
             self.nodes[node] = self._run(made)
@@ -204,8 +206,8 @@ class MeshContainers(MeshUnderTest):
             self._tell(node, neighbours)
 
     def _tell(self, node: str, neighbours: Sequence[str]) -> None:
-        container, words = self.nodes[node], Drill(cuts=tuple(neighbours)).written()
-        script = f"printf %s {shlex.quote(words)} > {DRILL}.new && mv {DRILL}.new {DRILL}"
+        container, words = self.nodes[node], InjectedFaults(cuts=tuple(neighbours)).written()
+        script = f"printf %s {shlex.quote(words)} > {FAULTS}.new && mv {FAULTS}.new {FAULTS}"
         code, output = container.exec(["sh", "-c", script])
         if code != 0:
             raise StartError(f"node {node} was not told what to cut: {output.decode().strip()}")

@@ -32,8 +32,8 @@ from mesh.worker.http.server import Port
 from mesh.worker.process.clock import BusyTime, Clock, MonotonicClock
 from mesh.worker.process.commits import ThreadedCommits
 from mesh.worker.process.credentials import Clients, Renewal, turn_ms
-from mesh.worker.process.drill_file import DrillFile
 from mesh.worker.process.errands import Errands, ThreadedErrands
+from mesh.worker.process.fault_file import FaultFile
 from mesh.worker.process.intake import Intake, ThreadedIntake
 from mesh.worker.worker import Worker
 
@@ -100,7 +100,7 @@ class WorkerProcess:
         node: The node it serves.
         ready_file: Exists while the node serves here; None for none.
         environment: Variables that Kafka options may refer to.
-        cuts_file: For drills: what to pretend; see `mesh.worker.process.drills`.
+        cuts_file: Names faults to inject; see `mesh.worker.process.injected_faults`.
         port: Reports the state of this process to others; None for nobody.
         read_file: Reads the Kafka clusters of the node's file again: a change may bring some that
             it did not have at the start.
@@ -120,7 +120,7 @@ class WorkerProcess:
     _stopping: bool = False
     _was_ready: bool = False
     _ready_fault: str = ""
-    _drill: DrillFile | None = None
+    _faults: FaultFile | None = None
 
     def run(self) -> None:
         """Serve until a signal comes.
@@ -135,7 +135,7 @@ class WorkerProcess:
         if self.ready_file is not None:
             self.ready_file.unlink(missing_ok=True)  # left by a process that was killed
         if self.cuts_file is not None:
-            self._drill = DrillFile(self.cuts_file, self.node, TopicNames(self.topology.prefix))
+            self._faults = FaultFile(self.cuts_file, self.node, TopicNames(self.topology.prefix))
         clusters: Clients = self._clusters()
         refuse_aliases(clusters)
         renewal = self._renewal()
@@ -189,8 +189,8 @@ class WorkerProcess:
         busy = BusyTime()
         waited_ms = worker.clock.now_ms() - busy.ms()
         while not self._stopping:
-            if self._drill is not None:
-                self._drill.follow(worker.isolate)
+            if self._faults is not None:
+                self._faults.follow(worker.isolate)
             worker.turn(TURN_S)
             before_ms, waited_ms = waited_ms, worker.clock.now_ms() - busy.ms()
             if (ms := waited_ms - before_ms) >= LONG_MS:
@@ -273,8 +273,8 @@ class WorkerProcess:
                 readers[name] = kafka.reader("read", patience_ms=WORKER_PATIENCE_MS)
                 opened.callback(readers[name].close)
             intake = machinery.intake(readers)
-            if self._drill is not None:
-                intake = self._drill.begin(intake, machinery.clock.now_ms)
+            if self._faults is not None:
+                intake = self._faults.begin(intake, machinery.clock.now_ms)
             opened.callback(intake.close)
             worker = machinery.worker(
                 self.topology,

@@ -75,7 +75,7 @@ class NodeService:
         background: Work beside the lanes.
         trees: The tree layer; None for a worker without one.
         standing_by: Reports what this worker has heard while it has no lane; None if it does not.
-        isolated: Neighbours that a drill blocks.
+        isolated: Neighbours that an injected fault cuts off.
     """
 
     clock: Clock

@@ -405,7 +405,7 @@ class Worker:
     def isolate(self, neighbours: Sequence[str]) -> None:
         """Read nothing from exactly these neighbours from now on, as if the network were cut.
 
-        For drills: what the neighbours write stays, and is read when the link heals.
+        An injected fault: what the neighbours write stays, and is read when the link heals.
         """
         self._listener.isolate(neighbours)
         self._isolated = tuple(neighbours)

@@ -32,7 +32,7 @@ from mesh.model.topics import TopicNames
 from mesh.transport.port import TopicPartition
 from mesh.wire.keys import subscription_key
 from mesh.wire.subscriptions import encode_subscription
-from mesh.worker.process.drills import Drill, SlowLink
+from mesh.worker.process.injected_faults import InjectedFaults, SlowLink
 from tests.bench.contenders import DEADLINE_S, wait_still, wait_until
 from tests.bench.counting import count_numbers
 from tests.bench.meter import OTHER_CORE, OWN_CORE, pin
@@ -193,7 +193,7 @@ class Field:
         if setup.round_trip_ms:
             for before, node in zip(setup.names, setup.names[1:], strict=False):
                 slow = SlowLink(before, setup.round_trip_ms, 0.0)
-                self.fleet.drill(node, Drill(slow=(slow,)))
+                self.fleet.inject(node, InjectedFaults(slow=(slow,)))
         for process in self.workers():
             pin(process.pid, OWN_CORE if setup.workers == 1 else process.pid % 2)
 

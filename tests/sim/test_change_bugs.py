@@ -14,7 +14,7 @@ from mesh.node.leader import Leader
 from mesh.node.pending_interest import PendingInterest
 from mesh.worker.control.topology_changes import TopologyChanges
 from mesh.worker.lanes import owned
-from mesh.worker.process.drills import SlowLink
+from mesh.worker.process.injected_faults import SlowLink
 from tests.mutations.patching import Mutation, Patches
 from tests.property.test_relinking import test_who_followed_equals_who_starts_afresh as who_followed
 from tests.sim.changing import ChangedMesh

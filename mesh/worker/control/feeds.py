@@ -100,7 +100,7 @@ class Feeds:
         questions: Asks beside the loop.
         started_ms: When the worker began.
         may_read: Returns whether a topic is known to be readable: its link may be disabled.
-        isolated: Neighbours of which nothing is read: a drill.
+        isolated: Neighbours of which nothing is read: an injected fault.
         cluster_ids: Of the Kafka clusters that were looked at, by name.
     """
 

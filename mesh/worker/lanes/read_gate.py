@@ -16,7 +16,7 @@ class ReadGate:
 
     Attributes:
         holding: Nothing is taken from clients: a change of the topology is under way.
-        isolated: Neighbours that a drill blocks.
+        isolated: Neighbours that an injected fault cuts off.
         shut: Neighbours whose link is disabled, or not proven yet since it was enabled.
         paused: Links, or partitions of them, that an operator has paused.
         refusing: Lanes that take no guaranteed messages from clients: a link is full.

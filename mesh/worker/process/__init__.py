@@ -1,1 +1,1 @@
-"""What the process gives to every part: time, records, errands, logs, drills."""
+"""What the process gives to every part: time, records, errands, logs, injected faults."""

@@ -10,7 +10,13 @@ import pytest
 from mesh.model.topics import TopicNames
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
-from mesh.worker.process.drills import Drill, SlowIntake, SlowLink, WallClock, read_drill
+from mesh.worker.process.injected_faults import (
+    InjectedFaults,
+    SlowIntake,
+    SlowLink,
+    WallClock,
+    read_injected_faults,
+)
 
 SLOW, FAST = "mesh.b.to.a.g", "mesh.c.to.a.g"
 
@@ -56,7 +62,7 @@ class Bench:
         return [(one.topic(), one.offset()) for one in self.intake.read(0.1)]
 
 
-def test_without_a_drill_everything_passes() -> None:
+def test_without_faults_everything_passes() -> None:
     bench = Bench()
     assert bench.read((SLOW, 0), (FAST, 0)) == [(SLOW, 0), (FAST, 0)]
     assert bench.intake.positions is bench.inner.positions
@@ -138,12 +144,12 @@ def test_control_and_direct_are_slow_too(topic: str) -> None:
     assert bench.read((topic, 0)) == []
 
 
-def test_a_drill_file_says_the_same_as_the_drill() -> None:
-    drill = Drill(("b",), (SlowLink("c", 20, 0.1),), 3_600.0)
-    assert read_drill(drill.written()) == drill
+def test_the_text_of_injected_faults_says_the_same() -> None:
+    faults = InjectedFaults(("b",), (SlowLink("c", 20, 0.1),), 3_600.0)
+    assert read_injected_faults(faults.written()) == faults
     for text in ["", "[1]", "{}", '{"cuts": [], "slow": [{"x": 1}], "clock_s": 0}']:
         with pytest.raises(ValueError):
-            read_drill(text)
+            read_injected_faults(text)
 
 
 def test_the_wall_clock_jumps_and_the_monotonic_one_does_not() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
-from mesh.worker.process.drills import SlowIntake
+from mesh.worker.process.injected_faults import SlowIntake
 from mesh.worker.process.intake import PolledIntake, ThreadedIntake
 
 PLACE = TopicPartition("t", 0)

@@ -1,6 +1,6 @@
-"""Drills: what a worker is made to pretend, for tests and exercises on a real mesh.
+"""Faults injected into one worker, for tests and exercises on a real mesh.
 
-A drill file names the neighbours that are not read, those from which everything arrives late, and
+A file names the neighbours that are not read, those from which everything arrives late, and
 how far the wall clock is off. None of it changes what the worker decides or writes.
 """
 
@@ -37,8 +37,8 @@ class SlowLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Drill:
-    """What one node is to pretend.
+class InjectedFaults:
+    """Faults that one node is to suffer.
 
     Attributes:
         cuts: Neighbours that are not read.
@@ -51,22 +51,22 @@ class Drill:
     clock_s: float = 0.0
 
     def written(self) -> str:
-        """Return the drill as the text of its file."""
+        """Return them as the text of their file."""
         return json.dumps(asdict(self))
 
 
-def read_drill(text: str) -> Drill:
-    """Parse the text of a drill file.
+def read_injected_faults(text: str) -> InjectedFaults:
+    """Parse the text of their file.
 
     Raises:
-        ValueError: The text is not a drill, or only part of one.
+        ValueError: The text is something else, or only part of one.
     """
     try:
         found = json.loads(text)
         slow = tuple(SlowLink(**link) for link in found["slow"])
-        return Drill(tuple(found["cuts"]), slow, float(found["clock_s"]))
+        return InjectedFaults(tuple(found["cuts"]), slow, float(found["clock_s"]))
     except (KeyError, TypeError) as error:
-        raise ValueError(f"no drill: {error}") from error
+        raise ValueError(f"no injected faults: {error}") from error
 
 
 class SlowIntake:

@@ -1,4 +1,4 @@
-"""A drill as a worker process follows it: a file says what to pretend, and may change any time."""
+"""Injected faults as a worker process follows them: a file names them, and may change any time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from pathlib import Path
 import structlog
 
 from mesh.model.topics import TopicNames
-from mesh.worker.process.drills import Drill, SlowIntake, WallClock, read_drill
+from mesh.worker.process.injected_faults import (
+    InjectedFaults,
+    SlowIntake,
+    WallClock,
+    read_injected_faults,
+)
 from mesh.worker.process.intake import Intake
 
 log = structlog.get_logger()
 
 
-def seen_file(drill_file: Path, pid: int) -> Path:
-    """Return where the worker of this process records which drill is in force."""
-    return drill_file.with_suffix(f".seen-{pid}")
+def seen_file(fault_file: Path, pid: int) -> Path:
+    """Return where the worker of this process records which faults are in force."""
+    return fault_file.with_suffix(f".seen-{pid}")
 
 
-class DrillFile:
-    """Has one worker pretend what a file says.
+class FaultFile:
+    """Has one worker suffer what a file says.
 
     Args:
         path: The file; while it is missing or half written, nothing changes.
@@ -32,15 +37,15 @@ class DrillFile:
 
     def __init__(self, path: Path, node: str, names: TopicNames) -> None:
         self._path, self._node, self._names = path, node, names
-        self._drill: Drill | None = None
+        self._faults: InjectedFaults | None = None
         self._stamp: tuple[int, int, int] | None = None
         self._slow: SlowIntake | None = None
         self._wall_clock = WallClock()
 
     def begin(self, intake: Intake, now_ms: Callable[[], int]) -> Intake:
         """Return an intake for a new worker that can be slowed down; at first nothing is slow."""
-        self._drill = self._stamp = None
-        chance = random.Random()  # noqa: S311 - decides which fetches of a drill are lost
+        self._faults = self._stamp = None
+        chance = random.Random()  # noqa: S311 - decides which fetches of a slow link are lost
         self._slow = SlowIntake(intake, now_ms, chance.random)
         return self._slow
 
@@ -53,20 +58,20 @@ class DrillFile:
         try:
             if (stamp := _stamp(self._path)) == self._stamp:
                 return  # checked each turn: reading it costs more than much of a turn
-            drill = read_drill(self._path.read_text(encoding="utf-8"))
+            faults = read_injected_faults(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return
         self._stamp = stamp
-        if drill == self._drill:
+        if faults == self._faults:
             return
-        self._drill = drill
-        isolate(drill.cuts)
+        self._faults = faults
+        isolate(faults.cuts)
         if self._slow is not None:
-            self._slow.slow(drill.slow, self._node, self._names)
-        self._wall_clock.shift(drill.clock_s)
-        if drill != Drill():
-            log.warning("drill.follows", drill=drill.written())
-        seen_file(self._path, os.getpid()).write_text(drill.written(), encoding="utf-8")
+            self._slow.slow(faults.slow, self._node, self._names)
+        self._wall_clock.shift(faults.clock_s)
+        if faults != InjectedFaults():
+            log.warning("faults.injected", faults=faults.written())
+        seen_file(self._path, os.getpid()).write_text(faults.written(), encoding="utf-8")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
