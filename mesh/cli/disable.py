@@ -131,7 +131,7 @@ def _refuse_waiting(seen: CommandSession, node: str, output: Output) -> None:
     waiting = _waiting(seen, node)
     if not waiting:
         return
-    rows = [tuple("?" if v is None else v for v in one.values()) for one in waiting]
+    rows = [tuple(one.values()) for one in waiting]
     names = ("LINK", "TOPIC", "FRAMES WAITING", "MESSAGES WAITING")
     data = {"ok": False, "disabled": [], "waiting": waiting}
     render(data, lambda: grid(names, rows), output)

@@ -98,10 +98,7 @@ def _table(data: Mapping[str, Any]) -> RenderableType:
         )
         for entry in data["interest"]
     ]
-    totals = [
-        (name, *("?" if one is None else one for one in (count["own"], count["links"])))
-        for name, count in data["counts"].items()
-    ]
+    totals = [(name, count["own"], count["links"]) for name, count in data["counts"].items()]
     nothing = "nobody that can be reached wants anything" if data["unknown"] else ""
     columns = ("NODE", "FILTER", "WANTED BY", "SCOPE", "HOW", "SINCE")
     shown = Group(

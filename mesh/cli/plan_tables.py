@@ -81,7 +81,7 @@ def _sections(plan: Plan) -> Iterator[Section]:
         [
             (
                 one.topic,
-                "?" if one.records is None else one.records,
+                one.records,
                 f"{one.reader} reads them first" if one.is_read else "lost, as --allow-delete says",
             )
             for one in plan.unread

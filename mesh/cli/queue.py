@@ -39,8 +39,8 @@ def list_queues(
             ", ".join(
                 f"{member['node']} ({_known(member['consumers'])})" for member in one["members"]
             ),
-            "?" if one["consumers"] is None else one["consumers"],
-            "?" if one["waiting"] is None else one["waiting"],
+            one["consumers"],
+            one["waiting"],
         )
         for one in data["queues"]
     ]

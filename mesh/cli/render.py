@@ -119,7 +119,7 @@ def _for_scripts(data: Mapping[str, object], output: Literal[Output.JSON, Output
 def grid(
     columns: Sequence[str], rows: Sequence[Sequence[object]], nothing: str = ""
 ) -> RenderableType:
-    """Return a plain table; numbers stand to the right.
+    """Return a plain table; numbers stand to the right, and None is a "?".
 
     Args:
         columns: Headings.
@@ -128,7 +128,7 @@ def grid(
     """
     if nothing and not rows:
         return nothing
-    return Grid(columns, rows)
+    return Grid(columns, [["?" if one is None else one for one in row] for row in rows])
 
 
 def with_unknown(shown: RenderableType, unknown: Sequence[str]) -> RenderableType:

@@ -243,10 +243,7 @@ def _links_table(links: Sequence[Mapping[str, Any]]) -> RenderableType:
     states = Counter(one["state"] for one in links)
     listed = (_counted(states[one], "direction", one) for one in sorted(states, key=_up_first))
     sentence = ", ".join(listed)
-    cells = {
-        heading: ["?" if one[key] is None else one[key] for one in links]
-        for key, heading in _LINK_COLUMNS.items()
-    }
+    cells = {heading: [one[key] for one in links] for key, heading in _LINK_COLUMNS.items()}
     cells["REASON"] = list(_unless_all("", cells["REASON"]))
     waiting = [heading for heading in cells if heading.endswith("WAITING")]
     if not any(_unless_all(0, cells[heading]) for heading in waiting):

@@ -165,9 +165,8 @@ def _table(data: Mapping[str, Any], lines: int) -> RenderableType:
 
 
 def _row(link: Mapping[str, Any]) -> tuple[object, ...]:
-    numbers = (link["guaranteed_per_s"], link["direct_per_s"], link["waiting"])
-    known = ("?" if one is None else one for one in numbers)
-    return (link["link"], link["zone"], link["state"], *known)
+    keys = ("link", "zone", "state", "guaranteed_per_s", "direct_per_s", "waiting")
+    return tuple(link[key] for key in keys)
 
 
 def _age(data: Mapping[str, Any]) -> str:

@@ -247,13 +247,13 @@ class Driver:
             if node in serving and count > self._lost_copies.get((node, place), 0)
         ]
 
-    def count_everything(self, timeout_s: float = COUNT_S) -> None:
+    def count_everything(self) -> None:
         """Have the tally read all there is, once every Kafka cluster answers.
 
         Raises:
             TransportError: One did not in time.
         """
-        deadline = self.backend.now_ms() + int(timeout_s * 1000)
+        deadline = self.backend.now_ms() + int(COUNT_S * 1000)
         while True:
             try:
                 self.tally.refresh()

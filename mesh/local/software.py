@@ -90,14 +90,13 @@ def spark_classes(environment: Mapping[str, str] = os.environ) -> ClassArchive |
     return ClassArchive(folder=folder, java=Path(java), of=of)
 
 
-def archive_spark(environment: Mapping[str, str] = os.environ, progress: Progress = silent) -> None:
+def archive_spark(progress: Progress = silent) -> None:
     """Make the archive of Spark's classes, unless it is there or cannot be made.
 
     Args:
-        environment: As in `spark_classes`.
         progress: Called with a short line when it takes time.
     """
-    classes = spark_classes(environment)
+    classes = spark_classes()
     if classes is None:
         return
 
@@ -108,7 +107,7 @@ def archive_spark(environment: Mapping[str, str] = os.environ, progress: Progres
                 [sys.executable, "-m", "streaming.job.classes", f"{QUIET} {leave(archive)}"],
                 name="a first Spark",
                 log=Path(folder, "spark.log"),
-                env=environment,
+                env=os.environ,
             )
             try:
                 return process.wait(SPARK_DEADLINE_S) and process.returncode == 0

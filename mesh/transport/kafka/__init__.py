@@ -48,8 +48,6 @@ class RealKafka:
         name: Its name in the topology file; used in error texts.
         options: librdkafka options, including `bootstrap.servers`.
         client_prefix: Start of every client id: `mesh-<node>` for a worker.
-        member_timeout_ms: How long a silent worker keeps its lanes; None takes the shortest that
-            the brokers allow, within 2 and 6 s.
         batch_bytes_max: Largest batch on the wire: what the mesh's own topics allow, which is
             `maxMessageBytes` and 100 kB. Spec: K6.
         answer_within_s: How long brokers may take to answer a question before they count as away.
@@ -63,7 +61,6 @@ class RealKafka:
         options: Mapping[str, str],
         *,
         client_prefix: str = "mesh",
-        member_timeout_ms: int | None = None,
         batch_bytes_max: int = BATCH_BYTES_MAX,
         answer_within_s: float = DEADLINE_S,
         waited: Callable[[], None] = lambda: None,
@@ -73,7 +70,6 @@ class RealKafka:
         self._site = Site(name, options.get("bootstrap.servers", "?"), secrets)
         self._options = dict(options)
         self._prefix = client_prefix
-        self._member_timeout_ms = member_timeout_ms
         self._batch_bytes_max = batch_bytes_max
         self._answer_within_s = answer_within_s
         self._waited = waited
@@ -152,7 +148,7 @@ class RealKafka:
     def membership(self, name: str, group: str, topic: str) -> KafkaMembership:
         """Join the group that shares out the partitions of `topic`."""
         client_id = f"{self._prefix}-{name}"
-        timeout_ms = self._member_timeout_ms or self._least_member_timeout_ms()
+        timeout_ms = self._least_member_timeout_ms()  # so long a silent worker keeps its lanes
         settings = member_settings(self._options, client_id, group, timeout_ms)
         return self._keep(KafkaMembership(self._site, name, settings, topic))
 

@@ -500,15 +500,12 @@ def _id_bytes(topic_id: Uuid) -> bytes:
     return b64decode(f"{topic_id}==", validate=True)
 
 
-def cluster_id(
-    bootstrap_servers: str, timeout_s: float, options: Mapping[str, str] | None = None
-) -> str:
+def cluster_id(bootstrap_servers: str, timeout_s: float) -> str:
     """Ask a Kafka cluster for its identity, which is also the cheapest sign that it serves.
 
     Args:
         bootstrap_servers: ``host:port``, several separated by commas.
         timeout_s: How long to try, in seconds.
-        options: Further librdkafka options, for example security settings.
 
     Raises:
         TransportUnavailableError: No broker answered in time; carries the client's last error.
@@ -520,7 +517,6 @@ def cluster_id(
     admin = AdminClient(
         {
             **quick,
-            **(options or {}),
             "bootstrap.servers": bootstrap_servers,
             "error_cb": seen.append,  # type: ignore[dict-item] # it takes functions too
         }
