@@ -27,7 +27,7 @@ def add(
     from mesh.config.context import Context, context_named, save_context
     from mesh.config.kafka_options import addresses_of
 
-    topology_of(Target(file, tuple(bootstrap or ())))  # a name for something broken helps nobody
+    topology_of(Target(file, bootstrap))  # a name for something broken helps nobody
     save_context(Context(name, file, addresses_of(bootstrap or [])))
     _show(context_named(name), output)
 

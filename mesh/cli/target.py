@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from mesh.errors import wrong_input
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
-
-Options = Mapping[str, tuple[Any, object]]
-"""Options of a command by the name of their value: how each is written, and its default."""
 
 BootstrapOption = Annotated[
     list[str] | None,
@@ -60,20 +57,9 @@ class Stated:
 class Target:
     """The options by which a command line names a mesh; see `with_bundled_options`."""
 
-    OPTIONS: ClassVar[Options] = {
-        "file": (FileOption, None),
-        "bootstrap": (BootstrapOption, None),
-        "context": (ContextOption, None),
-    }
-
-    file: Path | None = None
-    bootstrap: tuple[str, ...] = ()
-    context: str | None = None
-
-    @classmethod
-    def of(cls, file: Path | None, bootstrap: list[str] | None, context: str | None) -> Target:
-        """Return the options as they were given."""
-        return cls(file, tuple(bootstrap or ()), context)
+    file: FileOption = None
+    bootstrap: BootstrapOption = None
+    context: ContextOption = None
 
     def stated(self) -> Stated:
         """Return the mesh as its file states it.
@@ -88,7 +74,7 @@ class Target:
         from mesh.config.kafka_options import addresses_of
         from mesh.config.legal import load_legal_topology
 
-        given = addresses_of(self.bootstrap)
+        given = addresses_of(self.bootstrap or ())
         if self.file is not None:
             if self.context is not None:
                 message = "is for commands without --file; leave one of them out"
@@ -112,7 +98,7 @@ class Target:
         """
         from mesh.config.kafka_options import addresses_of
 
-        addresses_of(self.bootstrap, topology.kafka)
+        addresses_of(self.bootstrap or (), topology.kafka)
 
 
 HERE = Target()
@@ -133,13 +119,11 @@ def topology_of(target: Target) -> Topology:
 def with_bundled_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that takes each option of its bundles, such as `target`, by itself.
 
-    A bundle is a parameter whose default knows its `OPTIONS`.
+    A bundle is a parameter whose default is a dataclass: each field is an option.
     """
     signature = inspect.signature(command, eval_str=True)
     bundles: Mapping[str, Any] = {
-        one.name: one.default
-        for one in signature.parameters.values()
-        if hasattr(one.default, "OPTIONS")
+        one.name: one.default for one in signature.parameters.values() if is_dataclass(one.default)
     }
     if not bundles:
         return command
@@ -147,16 +131,15 @@ def with_bundled_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
         for name, bundle in bundles.items():
-            given[name] = bundle.of(**{option: given.pop(option) for option in bundle.OPTIONS})
+            options = {one.name: given.pop(one.name) for one in fields(bundle)}
+            given[name] = type(bundle)(**options)
         command(**given)
 
     parameters: list[inspect.Parameter] = []
     for one in signature.parameters.values():
         if one.name in bundles:
-            parameters += [
-                inspect.Parameter(name, one.kind, default=default, annotation=annotation)
-                for name, (annotation, default) in bundles[one.name].OPTIONS.items()
-            ]
+            of_bundle = inspect.signature(type(bundles[one.name]), eval_str=True).parameters
+            parameters += [option.replace(kind=one.kind) for option in of_bundle.values()]
         else:
             parameters.append(one)
     with_options.__annotations__ = {one.name: one.annotation for one in parameters}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,7 @@ from mesh.cli.options import (
     checked_name,
 )
 from mesh.cli.render import Output, OutputOption
-from mesh.cli.target import HERE, Options, Target
+from mesh.cli.target import HERE, Target
 from mesh.cli.written_links import WrittenLink, links_of, pairs_of
 from mesh.cli.zone_edit import put_edited_in_force
 from mesh.errors import wrong_input
@@ -43,20 +43,9 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, ch
 class ZoneChange:
     """What all commands that change a zone take, as one parameter."""
 
-    OPTIONS: ClassVar[Options] = {
-        "yes": (YesOption, False),
-        "dry_run": (DryRunOption, False),
-        "wait": (ChangeWaitOption, None),
-    }
-
-    yes: bool = False
-    dry_run: bool = False
-    wait: float | None = None
-
-    @classmethod
-    def of(cls, yes: bool, dry_run: bool, wait: float | None) -> Self:
-        """Return the options as they were given."""
-        return cls(yes, dry_run, wait)
+    yes: YesOption = False
+    dry_run: DryRunOption = False
+    wait: ChangeWaitOption = None
 
     def put(
         self, edit: Edit, name: str, target: Target, output: Output, *, allow_delete: bool = False
