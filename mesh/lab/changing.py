@@ -86,20 +86,20 @@ def _in_force(driver: Driver, timeout_s: float) -> TopologyInForce:
     Raises:
         StepFailedError: One did not answer in time.
     """
-    told: list[TopologyInForce] = []
+    told: list[TopologyInForce | None] = []
 
     def silent() -> Sequence[str]:
         try:
             found, records = read_in_force(driver.backend.kafka, driver.topology.prefix)
         except TransportUnavailableError as error:
             return [str(error)]
-        if found is None:
-            raise InvariantError("a scenario begins with its topology in force")
         told.append(found)
         return list(records.silent.values())
 
     driver.wait(timeout_s, silent)
-    return told[-1]
+    if (found := told[-1]) is None:
+        raise InvariantError("a scenario begins with its topology in force")
+    return found
 
 
 def _carry_out(

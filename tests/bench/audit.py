@@ -356,7 +356,7 @@ def _refuse_faults(auditor: Auditor, written: Written) -> None:
     findings, certificates = auditor.reader("findings"), auditor.reader("certificates")
     findings.wait(lambda _: True)
     delivered = written.messages
-    certificates.wait(lambda told: sum(one["delivered"] for one in told.values()) >= delivered, 60)
+    certificates.wait(lambda told: sum(one["delivered"] for one in told.values()) >= delivered)
     findings.read()
     if findings.table or not all(one["equal"] for one in certificates.table.values()):
         raise StartError(f"the auditor found faults: {[*findings.table.values()][:3]}")
