@@ -7,6 +7,7 @@ and judges each message by what held where it was taken first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 from mesh.lane.batch import Batch
 from mesh.lane.lane import Lane
@@ -38,9 +39,12 @@ def cut_lane(
     own ingress, where their obligation starts. Spec: K25.
     """
     batch = lane.open(now_ms, is_awaited=True)
+    followed = lane.following.change
     in_force = lane.following.follow(in_force)
     lane.memos.forget_routes()
     tell_cuts(lane, lane.sources.values(), cuts, now_ms)
+    if lane.following.change != followed:
+        _join_eras(lane, batch)
     clients = in_force.get(CLIENTS, (0, NONE_OFFSET))[1]
     versions = [InForce(name, *version) for name, version in in_force.items()]
     lane.note(batch, InterestInForce(clients, versions))
@@ -66,6 +70,24 @@ def _begin_era(lane: Lane, batch: Batch, at: TopicPartition, position: int) -> N
     begun = before if before and before[-1].era == era else (*before, EraBegan(position, era))
     if begun != known:
         lane.note(batch, ErasBegun(at, position, begun))
+
+
+def _join_eras(lane: Lane, batch: Batch) -> None:
+    """Record in the next commit eras that no link tells apart as one, by the number of the oldest.
+
+    What is read again crosses the same links by either number, now and ever after. So there are
+    never many more eras of a source than links that changes made, however many changes there were.
+    A node that has not switched yet may have links that are gone by now: it is waited for. The
+    newest era keeps its number: it tells how far the lane has followed.
+    """
+    if not lane.following.is_settled(lane.learner.topology_number):
+        return
+    for at in lane.sources:
+        known = lane.progress.eras.get(at, ())
+        alike = groupby(known[:-1], key=lambda one: lane.ages.oldest_alike(one.era))
+        kept = (*(next(eras) for _, eras in alike), *known[-1:])
+        if len(kept) < len(known):
+            lane.note(batch, ErasBegun(at, max(0, lane.position(at)), kept))
 
 
 def forget_eras(lane: Lane, at: TopicPartition, start: int, now_ms: int) -> None:

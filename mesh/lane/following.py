@@ -78,6 +78,14 @@ class Following:
         self.change, self.topology = learner.followed, learner.topology_number
         self.awaited = {one: v for one, v in self.awaited.items() if one != CHANGE}
 
+    def is_settled(self, number: int) -> bool:
+        """Return whether no node works by a topology any more that is older than this one.
+
+        Args:
+            number: Of the topology by which the lane works.
+        """
+        return self.change[0] != number or self.change == change_version(number, Stage.RUN)
+
     def follow(self, in_force: Mapping[str, Version]) -> Mapping[str, Version]:
         """Follow what the routing goes by from a cut on; return what that cut is to report.
 

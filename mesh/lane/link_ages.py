@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.control import Lineage
@@ -23,12 +24,14 @@ class LinkAges:
     numbers: dict[str, int] = field(default_factory=dict)
     made_after: dict[str, int] = field(default_factory=dict)
     lineage: Lineage | None = None
+    _limits: Sequence[int] = (0,)
     _last: int = 0
 
     def follow(self, lineage: Lineage, names: TopicNames, node: str) -> None:
         """Go by another topology."""
         guaranteed = MessageClass.GUARANTEED
         self.lineage, self.numbers, self.made_after = lineage, {}, {}
+        self._limits = sorted({0, *(link.before for link in lineage.links)})
         for one, other, number, before in lineage.links:
             if node in (one, other):
                 self.numbers[names.outbox(one, other, guaranteed)] = number
@@ -48,3 +51,13 @@ class LinkAges:
         if number >= self._last:
             return ()
         return tuple(sorted(name for name, after in self.made_after.items() if after > number))
+
+    def oldest_alike(self, era: Era) -> Era:
+        """Return the oldest era that no link of the mesh, wherever it is, tells from this one.
+
+        Whatever topology comes next tells these no more apart either: links that stay keep their
+        numbers, and those that it makes carry nothing that is older than the present one.
+        """
+        if self.lineage is None or era.domain != self.lineage.domain:
+            return era
+        return Era(era.domain, self._limits[bisect_right(self._limits, era.number) - 1])

@@ -12,9 +12,12 @@ import pytest
 
 from mesh.core.holds import Holds
 from mesh.lane import relinking
+from mesh.lane.following import Following
+from mesh.lane.link_ages import LinkAges
 from mesh.lane.messages import ingress, transit
 from mesh.lane.progress import Progress
 from mesh.model.facts import ENDED
+from mesh.model.frames import Era
 from mesh.transport.kafka import retries
 from mesh.transport.memory_faults import Outcome
 from mesh.worker.lanes.first_records import FirstRecords
@@ -28,6 +31,7 @@ from tests.component.worker import test_unheard_catch_ups as unheard
 from tests.component.worker.conftest import SmallMesh
 from tests.mutations.cured import Cured, Plant, Shown, assert_found
 from tests.mutations.patching import Patches
+from tests.property import test_eras as any_eras
 from tests.said import listening
 from tests.sim import test_recovered_lane as recovered
 
@@ -128,6 +132,20 @@ def what_was_sent_before_a_change_is_sent_again() -> None:
 @CURED.found_by(what_was_sent_before_a_change_is_sent_again)
 def who_reads_again_goes_by_today(patches: Patches) -> None:
     patches.put(Progress, "era_of", lambda *_: None)
+
+
+@CURED.found_by(eras.test_eras_that_a_link_tells_apart_are_kept_and_others_become_one)
+def eras_become_one_whatever_links_there_are(patches: Patches) -> None:
+    patches.put(LinkAges, "oldest_alike", lambda _, era: Era(era.domain, 0))
+
+
+def a_link_goes_that_told_two_eras_apart() -> None:
+    any_eras.follow([(set(), 1), (set(), 1), ({("a", "b")}, 1), (set(), 1)])
+
+
+@CURED.found_by(a_link_goes_that_told_two_eras_apart)
+def eras_become_one_before_all_have_switched(patches: Patches) -> None:
+    patches.put(Following, "is_settled", lambda *_: True)
 
 
 @CURED.found_by(eras.test_what_is_older_than_the_topology_before_a_link_does_not_cross_it)

@@ -51,35 +51,6 @@ def test_every_hop_says_by_which_topology_the_origin_worked(mesh: SmallMesh) -> 
     assert eras(mesh, FIRST) == eras(mesh, SECOND) == expected
 
 
-def test_eras_end_with_what_was_taken_in_them(mesh: SmallMesh) -> None:
-    """Of what is there still each record keeps its own, whoever takes the lane. Spec: K10, K12."""
-    at, numbers = TopicPartition("mesh.a.in.g", 0), (3, 4, 5)
-    for number in numbers:
-        mesh.publish(b"%d" % number, [subject("x")])
-        mesh.run()
-        change(mesh, number)
-    mesh.publish(b"6", [subject("x")])
-    mesh.run()
-
-    def known() -> list[tuple[int, int]]:
-        lanes = mesh.world.workers["a"].lanes
-        assert lanes is not None
-        return [(one.first, one.era.number) for one in lanes.owned[0].progress.eras[at]]
-
-    assert known() == [(0, 0), (1, 3), (2, 4), (3, 5)]
-    mesh.kafka.admin().delete_before({at: 2})
-    for _ in range(2):  # who takes the lane next finds what the one before has kept
-        mesh.world.kill("a")
-        mesh.world.start("a")
-        mesh.run()
-        assert known() == [(2, 4), (3, 5)]
-    mesh.kafka.admin().delete_before({at: 4})
-    mesh.world.kill("a")
-    mesh.world.start("a")
-    mesh.run()
-    assert known() == [(3, 5)]
-
-
 def test_a_repair_stamps_what_was_stamped_before(mesh: SmallMesh) -> None:
     """Read again after a change, by another owner of the lane, a record keeps its era. K10, K20."""
     domain = first_lineage(mesh.world.topology).domain
@@ -174,6 +145,34 @@ def over_changes(mesh: ChangingMesh, *changes: str) -> None:
     mesh.run(3_000)
 
 
+def test_eras_end_with_what_was_taken_in_them() -> None:
+    """Of what is there still each record keeps its own, whoever takes the lane. Spec: K10, K12."""
+    mesh, at = ChangingMesh("ab bc"), TopicPartition("mesh.a.in.g", 0)
+    for links in ("ab", "ab bc", "ab bc", ""):
+        mesh.publish(b"0", [subject("x")])
+        mesh.run()
+        if links:
+            mesh.change_to(links)
+
+    def known() -> list[tuple[int, int]]:
+        lanes = mesh.world.workers["a"].lanes
+        assert lanes is not None
+        return [(one.first, one.era.number) for one in lanes.owned[0].progress.eras[at]]
+
+    assert known() == [(0, 0), (1, 1), (3, 3)]
+    mesh.kafka.admin().delete_before({at: 2})
+    for _ in range(2):  # who takes the lane next finds what the one before has kept
+        mesh.world.kill("a")
+        mesh.world.start("a")
+        mesh.run()
+        assert known() == [(1, 1), (3, 3)]
+    mesh.kafka.admin().delete_before({at: 4})
+    mesh.world.kill("a")
+    mesh.world.start("a")
+    mesh.run()
+    assert known() == [(3, 3)]
+
+
 def test_what_is_older_than_the_topology_before_a_link_does_not_cross_it() -> None:
     """It came by ways that no topology with that link had. Spec: K10, K28."""
     mesh = ChangingMesh("ab bc")
@@ -222,6 +221,26 @@ def test_what_waited_on_a_link_that_went_and_came_back_is_counted_and_goes_nowhe
     mesh.run(3_000)
     assert mesh.values() == [b"1"]
     assert mesh.told() == ({("mesh.a.to.b.g", 1)}, set())
+
+
+def test_eras_that_a_link_tells_apart_are_kept_and_others_become_one() -> None:
+    """What is sent again after more changes crosses the links that it crossed before. K10, K28."""
+    mesh, at = ChangingMesh("ab bc"), TopicPartition("mesh.a.in.g", 0)
+    mesh.world.workers["b"].isolate(["a"])
+    mesh.run(300)
+    for links in ("ab", "ab bc", "ab bc", "ab bc"):
+        mesh.publish(b"%d" % mesh.number, [subject("x")])
+        mesh.run(1_500)
+        mesh.change_to(links)
+    mesh.kafka.truncate(TopicPartition(FIRST, 0), 3)
+    known = mesh.world.workers["a"].lanes.owned[0].progress.eras[at]
+    assert [(one.first, one.era.number) for one in known] == [(0, 0), (1, 1), (4, 4)]
+    mesh.world.workers["b"].isolate([])
+    mesh.run(2_000)
+    mesh.publish(b"4", [subject("x")])
+    mesh.run(20_000)
+    assert mesh.values() == [b"1", b"2", b"3", b"4"]
+    assert mesh.told() == (set(), {("c", "earlier_topology", 1)})
 
 
 def test_what_was_taken_in_a_former_series_of_topologies_is_older_than_all_of_this_one() -> None:

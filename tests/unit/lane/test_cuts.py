@@ -5,8 +5,11 @@ from __future__ import annotations
 from mesh.lane.cuts import cut_lane, eras_of, retell_cuts
 from mesh.lane.following import RETELL_MS
 from mesh.lane.run import Run
+from mesh.model.control import Lineage, LinkNumbers, Stage, change_version
 from mesh.model.facts import ErasBegun, InForce, InterestInForce
 from mesh.model.frames import Era
+from mesh.model.interest_inputs import CHANGE
+from mesh.wire.state import encode_fact
 from tests.unit.lane.steps import (
     FROM_A,
     INGRESS,
@@ -108,3 +111,23 @@ def test_all_cuts_are_told_again_before_a_ledger_that_is_read_late_has_lost_them
     assert one.lane.batch is None
     retell_cuts(one.lane, NOW_MS + RETELL_MS)
     assert one.lane.batch is not None
+
+
+def test_a_record_of_eras_grows_with_the_links_that_changes_made_and_not_with_the_changes() -> None:
+    """A link comes and goes 500 times while nothing is deleted; another one stays. Spec: K12."""
+    one = Alone()
+    domain = one.learner.lineage.domain
+    stays = LinkNumbers("a", "c", 3, 2)
+    for number in range(1, 1_001):
+        one.step(INGRESS, published(number))
+        guest = [LinkNumbers("a", "b", number, number - 1)] if number % 2 else []
+        one.learner.topology_number = number
+        one.learner.lineage = Lineage(domain, (*guest, *([stays] if number > 2 else [])))
+        for stage in (Stage.SWITCH, Stage.RUN):
+            cut_lane(one.lane, {CHANGE: change_version(number, stage)}, {}, NOW_MS)
+        facts = one.commit()
+    [begun] = [fact for fact in facts.values() if isinstance(fact, ErasBegun)]
+    assert [each.era.number for each in begun.eras] == [1, 2, 1_000]
+    assert len(encode_fact(begun, 0)) < 200
+    run = Run(one.lane, one.lane.open(NOW_MS), one.lane.sources[INGRESS])
+    assert [eras_of(run, offset)[0].number for offset in (2, 3, 499, 1_000)] == [1, 2, 2, 2]
