@@ -37,10 +37,10 @@ from streaming.job.extent import LogExtent
 from streaming.job.holes import begun_late
 from streaming.job.intake import take_batch, take_configs
 from streaming.job.judge import Judge
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.publisher import AuditPublisher, wall_ms
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.spoiled_batches import sift
 from streaming.job.state import State
 from streaming.job.unproven_findings import spoiled, unpromised
@@ -73,7 +73,7 @@ class Auditor:
     Attributes:
         topology: The mesh.
         rereader: Reads ranges again.
-        sources: What the brokers say.
+        kafka_clusters: Those that are audited.
         snapshots: Where states are kept.
         write: Writes outputs, or raises.
         positions: Kafka cluster and batch -> next offsets after it.
@@ -103,7 +103,7 @@ class Auditor:
 
     topology: Topology
     rereader: Rereader
-    sources: AuditedKafkaClusters
+    kafka_clusters: AuditedKafkaClusters
     snapshots: Snapshots
     write: Callable[[Sequence[SinkRecord]], None]
     positions: Callable[[str, int], Mapping[TopicPartition, int]]
@@ -132,11 +132,11 @@ class Auditor:
 
     def __post_init__(self) -> None:
         """Go on where the last run ended."""
-        self.bundler = Bundler(self.rereader, self.sources, self.topology.prefix)
+        self.bundler = Bundler(self.rereader, self.kafka_clusters, self.topology.prefix)
         names = TopicNames(self.topology.prefix)
-        told = (names, self.snapshots, self.sources, self.write, self.clock)
+        told = (names, self.snapshots, self.kafka_clusters, self.write, self.clock)
         self.publisher = AuditPublisher(*told)
-        self.deletions = Deletions(self.sources, self.clock)
+        self.deletions = Deletions(self.kafka_clusters, self.clock)
         self.restore()
         self.batch_at_s = self.clock()
 
@@ -156,7 +156,7 @@ class Auditor:
         self.state.register.run = self.run
         self.state.register.take_back(self.snapshots.told())
         self.state.rest(self.clock())
-        self.early = EarlySubscriptions(self.sources)
+        self.early = EarlySubscriptions(self.kafka_clusters)
         self.bundler.adopt(self.state.interest)
         self._follow_topology()
         self.wanted_version, self.doubted = -1, (-1, -1)
@@ -224,13 +224,19 @@ class Auditor:
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
     def know(self, rows: MicroBatch, kafka: str, batch: int) -> None:
-        """Add the small rows of a micro-batch to the state; `judge` judges them."""
-        self._take_configs(rows, self.sources.read.get(kafka, -inf))
+        """Add the small rows of a micro-batch to the state; `judge` judges them.
+
+        Args:
+            rows: What it holds.
+            kafka: The Kafka cluster that it is of.
+            batch: Its number, as Spark counts.
+        """
+        self._take_configs(rows, self.kafka_clusters.read.get(kafka, -inf))
         before, planned = self._begin(kafka, batch)
         ranges = {
             place: (before.get(place, 0), end)
             for place, end in planned.items()
-            if self.sources.home_of(place.topic) == kafka
+            if self.kafka_clusters.home_of(place.topic) == kafka
         }
         late = begun_late(self.topology.prefix, rows, ranges)
         self._ask_brokers(kafka, before, planned, late)
@@ -241,9 +247,11 @@ class Auditor:
             self._take_early(kafka)
             rows = replace(rows, small=())
         else:
-            self.state.unwanted.catch_up(self.sources.nodes_of(kafka))
+            self.state.unwanted.catch_up(self.kafka_clusters.nodes_of(kafka))
         self._take_rows(rows, kafka)
-        self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=kafka not in self.lagging)
+        self.state.splits.taken(
+            self.kafka_clusters.nodes_of(kafka), is_whole=kafka not in self.lagging
+        )
 
     def absorb_the_sound(self, kafka: str, batch: int) -> None:
         """Take of a micro-batch that fails again and again what can be taken, and tell the rest.
@@ -256,7 +264,7 @@ class Auditor:
         """
         self._settle()  # else it is not this batch that spoils it
         self._judge()
-        read_s = self.sources.read.get(kafka, -inf)
+        read_s = self.kafka_clusters.read.get(kafka, -inf)
         before, planned = self._begin(kafka, batch)
         self._ask_brokers(kafka, before, planned, ())
         read = {
@@ -286,7 +294,7 @@ class Auditor:
             for place, (first, end) in ranges.items():
                 self.state.register.add(spoiled(prefix, place, first, end - 1, reason))
                 self._leave_out(place, end - 1)
-        self.state.splits.taken(self.sources.nodes_of(kafka), is_whole=False)
+        self.state.splits.taken(self.kafka_clusters.nodes_of(kafka), is_whole=False)
         self.publisher.publish(self.state, self.lagging, self.more())
         self.batch_at_s = self.taken_s[kafka] = self.clock()
 
@@ -295,7 +303,7 @@ class Auditor:
         told = self._go_on(kafka, batch)
         if kafka not in self.lagging and kafka in self.taken_s:
             # Spark has asked where the logs end after it was done with the batch before.
-            self.sources.read[kafka] = self.taken_s[kafka]
+            self.kafka_clusters.read[kafka] = self.taken_s[kafka]
         return told
 
     def _take_configs(self, rows: MicroBatch, read_s: float) -> None:
@@ -310,13 +318,13 @@ class Auditor:
         return now_s
 
     def _take_rows(self, rows: MicroBatch, kafka: str) -> None:
-        mine = rows.only(lambda topic: self.sources.is_at_home(kafka, topic))
+        mine = rows.only(lambda topic: self.kafka_clusters.is_at_home(kafka, topic))
         state = self.state
         take_batch(state, mine, self.clock())
         state.minutes.absorb(mine.minutes, mine.small, kafka, state.eras.linked()[-1])
         if not self.is_behind:
             heads, positions = state.chains.heads, state.progress.positions
-            state.minutes.look(kafka, heads, positions, self.sources.homes)
+            state.minutes.look(kafka, heads, positions, self.kafka_clusters.homes)
         self._know_subscriptions()
 
     def _take_early(self, kafka: str) -> None:
@@ -362,7 +370,7 @@ class Auditor:
         positions = {
             place: end
             for place, end in self.positions(kafka, batch).items()
-            if self.sources.is_at_home(kafka, place.topic)
+            if self.kafka_clusters.is_at_home(kafka, place.topic)
         }
         before = {place: state.read[place] for place in positions if place in state.read}
         # A topic of a node that nobody knows may be in several Kafka clusters: each is another one,
@@ -370,7 +378,7 @@ class Auditor:
         strange = {
             place: end
             for place, end in positions.items()
-            if self.sources.home_of(place.topic) != kafka
+            if self.kafka_clusters.home_of(place.topic) != kafka
         }
         known = self.strange.get(kafka, {})
         news = [
@@ -391,8 +399,8 @@ class Auditor:
 
     def _follow_topology(self) -> None:
         """Know what a change of the topology has brought: nodes, and what is said of queues."""
-        self.sources.homes.update(self.state.eras.homes())
-        self.sources.needed = self.state.eras.kafkas()
+        self.kafka_clusters.homes.update(self.state.eras.homes())
+        self.kafka_clusters.needed = self.state.eras.kafkas()
         eras = self.state.eras
         is_change = sum(number != OF_THE_FILE for number in eras.texts) > 1
         rules = QueueRules.of(eras.linked()[-1])
@@ -418,7 +426,7 @@ class Auditor:
     @property
     def is_behind(self) -> bool:
         """Return whether something may have been written long ago that has not been read."""
-        return any(map(self.sources.is_needed, (*self.lagging, *self.sources.unread)))
+        return any(map(self.kafka_clusters.is_needed, (*self.lagging, *self.kafka_clusters.unread)))
 
     def judge(self, *, is_last: bool = False) -> None:
         """Certify what can be, publish what is new and save the state.
@@ -427,7 +435,7 @@ class Auditor:
             is_last: There will be no later judgement: certify open ranges at once.
         """
         self.judgements += 1
-        self.state.register.keep(self.sources.read_s)
+        self.state.register.keep(self.kafka_clusters.read_s)
         # What a batch alone shows does not wait until what it makes doubtful is read again, nor
         # does what that shows wait for all blocks.
         self.publisher.tell(self.state)
@@ -465,13 +473,13 @@ class Auditor:
         doubts.find_ends()
         self.deletions.bound_consumed(state)
         state.eras.settle(now_s, is_lagging=self.is_behind)
-        self.sources.needed = state.eras.kafkas()
-        world = state.world(self.sources.ends(), self.sources.read_s)
+        self.kafka_clusters.needed = state.eras.kafkas()
+        world = state.world(self.kafka_clusters.ends(), self.kafka_clusters.read_s)
         judge = Judge(self.rereader, state, world, now_s)
         judge.certify(is_last=is_last)
         if not self.extent.is_past:
             judge.look_at_parts(is_lagging=bool(self.lagging))
-        seen_s = now_s if self.extent.is_past else min(now_s, self.sources.read_s)
+        seen_s = now_s if self.extent.is_past else min(now_s, self.kafka_clusters.read_s)
         if seen_s > -inf and not self.is_behind:
             judge.look_at_rest(seen_s, is_past=self.extent.is_past)
             if not self.extent.is_past:
@@ -491,19 +499,19 @@ class Auditor:
         What is written to a Kafka cluster that is not read just now, or read late, may be of those
         that have ended there, and lanes elsewhere may know of others there already.
         """
-        state, interest, sources = self.state, self.state.interest, self.sources
+        state, interest, kafka_clusters = self.state, self.state.interest, self.kafka_clusters
         world, names = state.world(lambda _: None), TopicNames(self.topology.prefix)
         nodes = {uuid: node for node, uuid in state.names.uuids.items()}
 
-        unread = {*self.lagging, *sources.unread}
+        unread = {*self.lagging, *kafka_clusters.unread}
 
         def is_unread(place: TopicPartition) -> bool:
-            return sources.home_of(place.topic) in unread
+            return kafka_clusters.home_of(place.topic) in unread
 
         needed = NeededFilters(state.certifier.blocks, world, is_unread)
 
         def claimed(endpoint: EndpointKey, filters: Collection[str]) -> Collection[str]:
-            if sources.homes.get(endpoint.node) in unread:
+            if kafka_clusters.homes.get(endpoint.node) in unread:
                 return filters
             return needed.of(endpoint, filters)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportUnavailableError
 from mesh.model.topology import Topology
 from streaming.audits.interest import SubscriptionHistory
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.rereads import Rereader
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.bundles import Bundles
 from streaming.tables.filters import Filters
 from streaming.tables.rows import TopicPartition
@@ -23,7 +23,7 @@ class Bundler:
 
     Attributes:
         rereader: Reads what clients ask for further on.
-        sources: What the brokers say.
+        kafka_clusters: Those that are audited.
         prefix: Start of every topic name.
         filters: All that claims have named; what was read by them is kept by their numbers.
         bundles: How subjects are taken together by them; None: each alone.
@@ -34,7 +34,7 @@ class Bundler:
     """
 
     rereader: Rereader
-    sources: AuditedKafkaClusters
+    kafka_clusters: AuditedKafkaClusters
     prefix: str
     filters: Filters = field(default_factory=Filters)
     bundles: Bundles | None = None
@@ -73,8 +73,8 @@ class Bundler:
             news: Topics that it reads on.
             is_small: Whether it is the work of one task.
         """
-        homes = map(self.sources.home_of, filter(self._is_of_clients, news))
-        is_asking = any(home in self.sources.brokers for home in homes)
+        homes = map(self.kafka_clusters.home_of, filter(self._is_of_clients, news))
+        is_asking = any(home in self.kafka_clusters.brokers for home in homes)
         if is_asking or not self._is_all_heard():
             if is_small:
                 return None
@@ -84,26 +84,28 @@ class Bundler:
 
     def _is_all_heard(self) -> bool:
         """Return whether a batch was taken, or looked ahead, of every Kafka cluster needed."""
-        self.heard.update(dict.fromkeys(self.sources.answering))
+        self.heard.update(dict.fromkeys(self.kafka_clusters.answering))
         return all(kafka in self.heard for kafka in self._needed())
 
     def _needed(self) -> Sequence[str]:
-        return [one for one in sorted(self.sources.brokers) if self.sources.is_needed(one)]
+        return [
+            one for one in sorted(self.kafka_clusters.brokers) if self.kafka_clusters.is_needed(one)
+        ]
 
     def _look_ahead(self) -> None:
         """Know the filters that clients ask for further on: of much, Spark reads little of all.
 
         Where that is not known of some Kafka cluster, blocks are read again message by message.
         """
-        for kafka in filter(self.sources.is_worth_asking, self._needed()):
+        for kafka in filter(self.kafka_clusters.is_worth_asking, self._needed()):
             try:
-                places = self.sources.places(kafka, self._is_of_clients)
-                ends = self.sources.brokers[kafka].ends(places)
+                places = self.kafka_clusters.places(kafka, self._is_of_clients)
+                ends = self.kafka_clusters.brokers[kafka].ends(places)
                 ranges = {place: (self.looked.get(place, 0), end) for place, end in ends.items()}
                 news = {place: range_ for place, range_ in ranges.items() if range_[0] < range_[1]}
                 self.filters.know(self.rereader.asked(kafka, news) if news else ())
             except TransportUnavailableError:
-                self.sources.note_silent(kafka)
+                self.kafka_clusters.note_silent(kafka)
                 continue  # what is not known now makes others be read again
             self.looked.update(ends)
             self.heard[kafka] = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mesh.errors import TransportUnavailableError
 from streaming.connectors.source import Ranges
 from streaming.job.holes import gaps
-from streaming.job.sources import AuditedKafkaClusters
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.job.unproven_findings import compacted, deleted, recreated, uncrossed
 from streaming.tables.rows import MicroBatch, TopicPartition
@@ -33,13 +33,13 @@ class Deletions:
     """Asks brokers what is gone, and has nothing judged that rests on it.
 
     Attributes:
-        sources: The brokers.
+        kafka_clusters: Those that are audited.
         clock: The auditor's seconds, that only rise.
         asked_s: Kafka cluster -> when it was last asked about all its topics.
         named: Kafka clusters of which it is known what their topics are called.
     """
 
-    sources: AuditedKafkaClusters
+    kafka_clusters: AuditedKafkaClusters
     clock: Callable[[], float]
     asked_s: dict[str, float] = field(default_factory=dict)
     named: dict[str, None] = field(default_factory=dict)
@@ -77,7 +77,9 @@ class Deletions:
         is_due = asked_s is None or not 0 <= self.clock() - asked_s < BROKERS_EVERY_S
         if is_due:
             self.asked_s[kafka] = self.clock()
-        here = [one for one in sorted(state.read) if self.sources.home_of(one.topic) == kafka]
+        here = [
+            one for one in sorted(state.read) if self.kafka_clusters.home_of(one.topic) == kafka
+        ]
         there = [place for place in here if place in planned]
         gone = [place for place in here if place not in planned]
         unread = self._look_for_recreated(state, kafka, there, gone, before, is_due=is_due)
@@ -87,9 +89,9 @@ class Deletions:
             place
             for place in there
             if (is_due or is_lagging or place not in before or place in late)
-            and _is_missed(place_of(self.sources.prefix, place.topic))
+            and _is_missed(place_of(self.kafka_clusters.prefix, place.topic))
         ]
-        for place, beginning in self.sources.beginnings(places).items() if places else ():
+        for place, beginning in self.kafka_clusters.beginnings(places).items() if places else ():
             first = before.get(place, 0)
             if beginning > first:
                 self._lose(state, kafka, place, first, beginning - 1)
@@ -101,13 +103,13 @@ class Deletions:
         Batches are taken one after another, and what the first holds of sources elsewhere would
         come from nowhere: of so much there is no room.
         """
-        for kafka in filter(self.sources.is_needed, self.sources.answering):
-            if kafka in self.named or not self.sources.answers(kafka):
+        for kafka in filter(self.kafka_clusters.is_needed, self.kafka_clusters.answering):
+            if kafka in self.named or not self.kafka_clusters.answers(kafka):
                 continue
             try:
-                ids = self.sources.ids_at_home(kafka)
+                ids = self.kafka_clusters.ids_at_home(kafka)
             except TransportUnavailableError:
-                self.sources.note_silent(kafka)
+                self.kafka_clusters.note_silent(kafka)
                 continue  # its batch names them
             self.named[kafka] = None
             for topic, id_ in ids.items():
@@ -128,7 +130,7 @@ class Deletions:
         That are all subscriptions that stand in a topic from its beginning on, for they hold. A
         topic that has lost partitions was recreated, whether its former id is known or not.
         """
-        prefix, shorter = self.sources.prefix, {place.topic: None for place in gone}
+        prefix, shorter = self.kafka_clusters.prefix, {place.topic: None for place in gone}
         topics = {
             place.topic: None
             for place in there
@@ -139,7 +141,7 @@ class Deletions:
             or state.read[place] < before.get(place, 0)  # Spark goes back with the end of a log
         }
         new_ids: dict[str, str] = {}
-        for topic, id_ in self.sources.ids_of(kafka, topics).items():
+        for topic, id_ in self.kafka_clusters.ids_of(kafka, topics).items():
             if place_of(prefix, topic).kind in (INGRESS, OUTBOX):
                 state.names.tell(topic, id_)
             if topic in shorter or state.ids.get(topic, id_) != id_:
@@ -158,7 +160,7 @@ class Deletions:
 
     def _lose(self, state: State, kafka: str, place: TopicPartition, first: int, last: int) -> None:
         """Have nothing judged that rests on records that were deleted before they were read."""
-        topic = place_of(self.sources.prefix, place.topic)
+        topic = place_of(self.kafka_clusters.prefix, place.topic)
         if topic.kind == OUTBOX:
             state.minutes.lose(kafka)
         if topic.kind == LEDGER:
@@ -168,9 +170,9 @@ class Deletions:
             state.consumed.lose(place, first, last)
             state.interest.changes += 1
         elif topic.kind == OUTBOX and topic.letter == DIRECT:
-            state.register.add(uncrossed(self.sources.prefix, place, first, last))
+            state.register.add(uncrossed(self.kafka_clusters.prefix, place, first, last))
         elif topic.letter == GUARANTEED:
-            state.register.add(deleted(self.sources.prefix, place, first, last))
+            state.register.add(deleted(self.kafka_clusters.prefix, place, first, last))
             if topic.kind == INGRESS:
                 state.certifier.blocks.skip(place, last)
 
@@ -191,11 +193,11 @@ class Deletions:
         Raises:
             TransportUnavailableError: The Kafka cluster does not say; the batch comes again.
         """
-        lacking = gaps(self.sources.prefix, rows, ranges)
+        lacking = gaps(self.kafka_clusters.prefix, rows, ranges)
         if not lacking:
             return
         topics = [*dict.fromkeys(place.topic for place in lacking)]
-        suspects = self.sources.brokers[kafka].compacted(topics)
+        suspects = self.kafka_clusters.brokers[kafka].compacted(topics)
         for place, count in lacking.items():
             if place.topic in suspects:
                 first, end = ranges[place]
@@ -204,7 +206,7 @@ class Deletions:
 
     def bound_consumed(self, state: State) -> None:
         """Learn what had been published when records of endpoints turned out to be deleted."""
-        sources, prefix = self.sources, self.sources.prefix
+        kafka_clusters, prefix = self.kafka_clusters, self.kafka_clusters.prefix
         if not state.consumed.unbounded:
             return
 
@@ -213,13 +215,15 @@ class Deletions:
             return place.kind == INGRESS and place.letter == GUARANTEED
 
         ends: dict[TopicPartition, int] = {}
-        for kafka in filter(sources.is_needed, list(sources.brokers)):
-            if not sources.answers(kafka):
+        for kafka in filter(kafka_clusters.is_needed, list(kafka_clusters.brokers)):
+            if not kafka_clusters.answers(kafka):
                 return  # it is asked later: until then nothing of these endpoints is proven
             try:
-                ends.update(sources.brokers[kafka].ends(sources.places(kafka, is_ingress)))
+                ends.update(
+                    kafka_clusters.brokers[kafka].ends(kafka_clusters.places(kafka, is_ingress))
+                )
             except TransportUnavailableError:
-                sources.note_silent(kafka)
+                kafka_clusters.note_silent(kafka)
                 return
         promised = {*state.interest.certified()}
         promised |= {one for members in state.interest.shared().values() for one in members}

@@ -46,7 +46,7 @@ class Doubts:
 
     def settle(self) -> None:
         """Read what can be read now; the findings go to the register."""
-        state, can_read = self.state, self.rereader.sources.can_read
+        state, can_read = self.state, self.rereader.kafka_clusters.can_read
         deliveries = [one for one in state.delivery_doubts if can_read([one.key.endpoint])]
         frames = [one for one in state.frame_doubts if can_read(one.outboxes)]
         abridged, state.unwanted.abridged = state.unwanted.abridged, []
@@ -83,7 +83,7 @@ class Doubts:
         unknown = interest.lanes.unknown_ends(ended, uuids, self._reader_of)
         # A cut tells a position; one that nobody has read up to yet may be beyond any log.
         reached = [key for key in unknown if key.position <= read.get(key.outbox, 0)]
-        keys = [key for key in reached if self.rereader.sources.can_read([key.outbox])]
+        keys = [key for key in reached if self.rereader.kafka_clusters.can_read([key.outbox])]
         if not keys:
             return
         try:
@@ -101,7 +101,7 @@ class Doubts:
         if not doubts:
             return
         begins = [self._begin_of(one) for one in doubts]
-        logs = self.rereader.sources.beginnings({one.key.endpoint: None for one in doubts})
+        logs = self.rereader.kafka_clusters.beginnings({one.key.endpoint: None for one in doubts})
         answers = self.rereader.deliveries(doubts, begins)
         for doubt, begin, found in zip(doubts, begins, answers, strict=True):
             topic = place_of(self.prefix, doubt.key.endpoint.topic)
@@ -137,7 +137,7 @@ class Doubts:
     def _abridged(self, doubts: Sequence[AbridgedDeliveries]) -> Iterator[Finding]:
         if not doubts:
             return
-        begins = self.rereader.sources.beginnings({one.row.place: None for one in doubts})
+        begins = self.rereader.kafka_clusters.beginnings({one.row.place: None for one in doubts})
         for doubt, found in zip(doubts, self.rereader.strange(doubts), strict=True):
             told = (doubt, found, begins.get(doubt.row.place, 0), self.state.interest)
             yield from self.state.unwanted.reread(*told)

@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 
 from mesh.errors import TransportUnavailableError
-from streaming.job.sources import AuditedKafkaClusters
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.digest import BLOCK_OFFSETS
 from streaming.tables.rows import TopicPartition
@@ -54,28 +54,28 @@ class AuditorDrain:
     since_s: float = 0.0
     looks: int = 0
 
-    def ask(self, sources: AuditedKafkaClusters, now_s: float) -> None:
+    def ask(self, kafka_clusters: AuditedKafkaClusters, now_s: float) -> None:
         """Learn where logs end; an open transaction ends after the auditor began."""
-        for kafka in filter(sources.is_needed, sources.brokers):
+        for kafka in filter(kafka_clusters.is_needed, kafka_clusters.brokers):
             is_due = now_s - self.asked_s.get(kafka, -inf) >= ASK_EVERY_S
             if kafka in self.ends or not is_due:
                 continue
             self.asked_s[kafka] = now_s
             try:
-                places = sources.places(kafka, partial(_counts, sources, kafka))
-                self.ends[kafka] = sources.brokers[kafka].stable_ends(places)
+                places = kafka_clusters.places(kafka, partial(_counts, kafka_clusters, kafka))
+                self.ends[kafka] = kafka_clusters.brokers[kafka].stable_ends(places)
             except TransportUnavailableError:
                 continue
 
-    def look(self, state: State, sources: AuditedKafkaClusters, now_s: float) -> bool:
+    def look(self, state: State, kafka_clusters: AuditedKafkaClusters, now_s: float) -> bool:
         """Say after a judgement whether nothing is waited for any more.
 
         Args:
             state: The audits.
-            sources: The Kafka clusters.
+            kafka_clusters: The Kafka clusters.
             now_s: The auditor's clock, in seconds.
         """
-        left = tuple(self._left(state, sources, now_s))
+        left = tuple(self._left(state, kafka_clusters, now_s))
         if left == self.left:
             self.looks += 1
         else:
@@ -83,8 +83,10 @@ class AuditorDrain:
         is_still = self.looks >= STILL_LOOKS and now_s - self.since_s >= DRAIN_STILL_S
         return not left or is_still
 
-    def _left(self, state: State, sources: AuditedKafkaClusters, now_s: float) -> Iterator[str]:
-        unread = list(self._unread(state, sources))
+    def _left(
+        self, state: State, kafka_clusters: AuditedKafkaClusters, now_s: float
+    ) -> Iterator[str]:
+        unread = list(self._unread(state, kafka_clusters))
         if unread:
             yield from unread
             return
@@ -104,8 +106,8 @@ class AuditorDrain:
             if doubt in left:
                 yield "what looks wrong is not read again yet"
 
-    def _unread(self, state: State, sources: AuditedKafkaClusters) -> Iterator[str]:
-        for kafka in sources.counted:
+    def _unread(self, state: State, kafka_clusters: AuditedKafkaClusters) -> Iterator[str]:
+        for kafka in kafka_clusters.counted:
             if kafka not in self.ends:
                 yield f"{kafka} does not say where its logs end"
             for place, end in self.ends.get(kafka, {}).items():
@@ -135,5 +137,6 @@ def _doubts(state: State) -> Sequence[object]:
     return [*state.delivery_doubts, *state.frame_doubts, *state.unwanted.abridged]
 
 
-def _counts(sources: AuditedKafkaClusters, kafka: str, topic: str) -> bool:
-    return place_of(sources.prefix, topic).kind != CONFIG and sources.is_at_home(kafka, topic)
+def _counts(kafka_clusters: AuditedKafkaClusters, kafka: str, topic: str) -> bool:
+    is_config = place_of(kafka_clusters.prefix, topic).kind == CONFIG
+    return not is_config and kafka_clusters.is_at_home(kafka, topic)

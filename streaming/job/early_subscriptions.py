@@ -24,7 +24,7 @@ from mesh.wire.keys import parse_subscription_key
 from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.matching import is_filter
 from streaming.connectors.source import Ranges
-from streaming.job.sources import AuditedKafkaClusters
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.tables.rows import SmallRow, TopicPartition
 from streaming.tables.topics import CLIENTS, place_of
 
@@ -37,13 +37,13 @@ class EarlySubscriptions:
     """Finds what clients ask for further on, in the same topics as long as they are not recreated.
 
     Attributes:
-        sources: The brokers.
+        kafka_clusters: Those that are audited.
         reached: Topic of clients and its id -> up to where it was read early.
         halted: Of these, the ones of which the next record is not taken before its turn.
         seen: Of those, up to where they were looked through for what is asked for.
     """
 
-    sources: AuditedKafkaClusters
+    kafka_clusters: AuditedKafkaClusters
     reached: dict[tuple[TopicPartition, str], int] = field(default_factory=dict)
     halted: dict[TopicPartition, None] = field(default_factory=dict)
     seen: dict[tuple[TopicPartition, str], int] = field(default_factory=dict)
@@ -85,12 +85,12 @@ class EarlySubscriptions:
         ids: Mapping[str, str],
         reached: dict[tuple[TopicPartition, str], int],
     ) -> Ranges:
-        if not begins or not self.sources.answers(kafka):
+        if not begins or not self.kafka_clusters.answers(kafka):
             return {}
         try:
-            ends = self.sources.brokers[kafka].stable_ends(begins)
+            ends = self.kafka_clusters.brokers[kafka].stable_ends(begins)
         except TransportUnavailableError:
-            self.sources.note_silent(kafka)
+            self.kafka_clusters.note_silent(kafka)
             return {}
         found: dict[TopicPartition, tuple[int, int]] = {}
         for place, end in ends.items():
@@ -101,13 +101,13 @@ class EarlySubscriptions:
 
     def _places(self, kafka: str, read: Mapping[TopicPartition, int]) -> Sequence[TopicPartition]:
         """Return the topics of clients in a Kafka cluster: nodes read one partition. Spec: K13."""
-        prefix = self.sources.prefix
+        prefix = self.kafka_clusters.prefix
         return [
             place
             for place in read
             if not place.partition
             and place_of(prefix, place.topic).kind == CLIENTS
-            and self.sources.home_of(place.topic) == kafka
+            and self.kafka_clusters.home_of(place.topic) == kafka
         ]
 
     def firsts(self, rows: Sequence[SmallRow], interest: SubscriptionHistory) -> Sequence[SmallRow]:
@@ -122,7 +122,7 @@ class EarlySubscriptions:
         for row in rows:
             if row.place in self.halted:
                 continue
-            found = _channel_of(self.sources.prefix, row)
+            found = _channel_of(self.kafka_clusters.prefix, row)
             if found is not None:
                 endpoint, filter_, subscription = found
                 others = asked.setdefault(endpoint, {})

@@ -16,8 +16,8 @@ from streaming.audits.settlement import put_off, settle
 from streaming.audits.silences import silent
 from streaming.audits.tickets import Standstill
 from streaming.audits.untaken_subscriptions import untaken_subscriptions
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.rereads import Rereader
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 
 
@@ -38,9 +38,9 @@ class Judge:
     now_s: float
 
     @property
-    def sources(self) -> AuditedKafkaClusters:
+    def kafka_clusters(self) -> AuditedKafkaClusters:
         """The Kafka clusters, by what their brokers report."""
-        return self.rereader.sources
+        return self.rereader.kafka_clusters
 
     def certify(self, *, is_last: bool) -> None:
         """Certify what can be, and read again what is doubtful.
@@ -66,7 +66,7 @@ class Judge:
             is_lagging: What nodes say of it may not have been read yet.
         """
         state = self.state
-        state.splits.until = self.sources.read_until()
+        state.splits.until = self.kafka_clusters.read_until()
         self._add(state.splits.judge(self.now_s))
         if not is_lagging:
             self._add(state.colours.judge(state.splits, self.now_s))
@@ -131,11 +131,11 @@ class Judge:
         late = {
             key: one
             for key, one in unplaced.ripe(seen_s).items()
-            if self.sources.can_read([key.place])
+            if self.kafka_clusters.can_read([key.place])
         }
         if not late:
             return
-        begins = self.sources.beginnings({key.place: None for key in late})
+        begins = self.kafka_clusters.beginnings({key.place: None for key in late})
         for key, finding in unreadable(late, begins):
             self.state.register.add(finding)
             del late[key], unplaced.late[key]

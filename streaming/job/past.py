@@ -57,7 +57,7 @@ class Past:
         auditor: Everything that judges.
         reached: Kafka cluster -> next offset to read of every partition there: the auditor's
             positions.
-        extent: The range: that of the auditor and of its sources.
+        extent: The range: that of the auditor and of its Kafka clusters.
         clock: The auditor's.
         say: Tells a person.
         pause: Lets real time go by, in seconds.
@@ -118,8 +118,8 @@ class Past:
         Raises:
             ConfigError: There are nodes on a Kafka cluster that is not read.
         """
-        sources = self.auditor.sources
-        others = [one for one in sources.needed or () if one not in sources.brokers]
+        kafka_clusters = self.auditor.kafka_clusters
+        others = [one for one in kafka_clusters.needed or () if one not in kafka_clusters.brokers]
         if others:
             message = "has nodes of this mesh, and the file has not; give what `mesh export` writes"
             raise ConfigError(
@@ -142,9 +142,9 @@ class Past:
     def _places(
         self, kafka: str, is_wanted: Callable[[str], bool] = lambda _: True
     ) -> Sequence[TopicPartition]:
-        sources = self.auditor.sources
-        return sources.places(
-            kafka, lambda topic: is_wanted(topic) and sources.is_at_home(kafka, topic)
+        kafka_clusters = self.auditor.kafka_clusters
+        return kafka_clusters.places(
+            kafka, lambda topic: is_wanted(topic) and kafka_clusters.is_at_home(kafka, topic)
         )
 
     def _ranges(self) -> Ranges:
@@ -153,10 +153,11 @@ class Past:
         names, routed = auditor.state.names, self.extent.routed
         ends: dict[TopicPartition, int] = {}
         ledgers: dict[TopicPartition, int] = {}
-        for kafka, brokers in auditor.sources.brokers.items():
+        for kafka, brokers in auditor.kafka_clusters.brokers.items():
             kinds = {place: self._kind(place) for place in self._places(kafka)}
             ingress = [place for place, kind in kinds.items() if kind == INGRESS]
-            for topic, id_ in auditor.sources.ids_of(kafka, {p.topic for p in ingress}).items():
+            topics = {place.topic for place in ingress}
+            for topic, id_ in auditor.kafka_clusters.ids_of(kafka, topics).items():
                 names.tell(topic, id_)
             ends.update(brokers.stable_ends(ingress))
             ledgers.update(brokers.beginnings(p for p, kind in kinds.items() if kind == LEDGER))
@@ -176,7 +177,7 @@ class Past:
         # A delivery has the time stamp of its message at ingress. Spec: K5.
         earliest_ms = auditor.rereader.earliest_ms(ranges)
         began_ms = max(0, self.extent.routed.began_ms() - SKEW_MS)
-        for kafka, brokers in auditor.sources.brokers.items():
+        for kafka, brokers in auditor.kafka_clusters.brokers.items():
             kinds = {p: self._kind(p) for p in self._places(kafka) if not self._is_said(p.topic)}
             ingress = brokers.ends(place for place, kind in kinds.items() if kind == INGRESS)
             endpoints = [place for place, kind in kinds.items() if kind == ENDPOINT]
@@ -196,7 +197,7 @@ class Past:
 
     def _read(self, is_wanted: Callable[[str], bool]) -> None:
         """Read what there is by now of some topics, and let the audits know it."""
-        for kafka, brokers in self.auditor.sources.brokers.items():
+        for kafka, brokers in self.auditor.kafka_clusters.brokers.items():
             asked_s = self.clock.now_s()
             reached = self.reached.setdefault(kafka, {})
             ends = brokers.stable_ends(self._places(kafka, is_wanted))
@@ -207,7 +208,7 @@ class Past:
             for part in self._parts({p: (a, b) for p, (a, b) in news.items() if a < b}):
                 self._take(kafka, part)
             self.auditor.lagging.clear()
-            self.auditor.sources.read[kafka] = asked_s
+            self.auditor.kafka_clusters.read[kafka] = asked_s
 
     def _parts(self, ranges: Ranges) -> Iterator[Ranges]:
         """Divide ranges into batches; topics with statements of nodes and clients come first."""

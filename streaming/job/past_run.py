@@ -19,11 +19,11 @@ from streaming.connectors.logs import Logs
 from streaming.connectors.sink import SinkRecord
 from streaming.job.auditor import Auditor
 from streaming.job.extent import PastRange
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.past import HOP_STILL_S, LeapingClock, Past
 from streaming.job.rereads import Rereader
 from streaming.job.run import options_of, say, session_of
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.rows import TopicPartition
 
@@ -156,7 +156,7 @@ def past_of(
 
     Args:
         settings: Of the auditor.
-        extent: The range, which the sources of the rereader have too.
+        extent: The range, which the Kafka clusters of the rereader have too.
         clock: The auditor's, and theirs.
         rereader: Reads.
         write: Takes what is found.
@@ -165,7 +165,7 @@ def past_of(
     auditor = Auditor(
         topology=settings.topology,
         rereader=rereader,
-        sources=rereader.sources,
+        kafka_clusters=rereader.kafka_clusters,
         snapshots=NoSnapshots(settings.checkpoint),
         write=write,
         positions=lambda kafka, _: reached[kafka],
@@ -192,10 +192,10 @@ def judge_past(settings: AuditSettings, span: tuple[int, int]) -> bool:
     try:
         logs = {name: Logs(session, options) for name, options in kafka.items()}
         clock, extent = LeapingClock(), PastRange(RoutedBlocks(topology.prefix, *span))
-        sources = AuditedKafkaClusters(
+        kafka_clusters = AuditedKafkaClusters(
             topology.prefix, dict(logs), clock=clock.now_s, extent=extent
         )
-        rereader = Rereader(session, topology, sources, kafka)
+        rereader = Rereader(session, topology, kafka_clusters, kafka)
         past = past_of(settings, extent, clock, rereader, report.take)
         report.conclude(past)
     finally:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from mesh.model.topics import TopicNames
 from streaming.connectors.sink import SinkRecord
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.outputs import status_records, take_findings, take_outputs
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 
 RATES_S = 2.0
@@ -31,7 +31,7 @@ class AuditPublisher:
     Attributes:
         names: Of the topics.
         snapshots: Where states are kept.
-        sources: What the brokers say.
+        kafka_clusters: Those that are audited.
         write: Writes outputs, or raises.
         clock: Seconds that only rise.
         rates_at_s: When the rates of links were measured last.
@@ -45,7 +45,7 @@ class AuditPublisher:
 
     names: TopicNames
     snapshots: Snapshots
-    sources: AuditedKafkaClusters
+    kafka_clusters: AuditedKafkaClusters
     write: Callable[[Sequence[SinkRecord]], None]
     clock: Callable[[], float]
     rates_at_s: float = field(init=False)
@@ -95,13 +95,13 @@ class AuditPublisher:
         if state.register.unpublished and state.batch >= 0:
             # Else one that was written just before a crash could never be taken back.
             self._save(state)
-        read = [one for one in self.sources.answering if one not in lagging]
+        read = [one for one in self.kafka_clusters.answering if one not in lagging]
         rates = self._rates(state)
         outputs = [*take_outputs(state, self.names, rates, read, is_last=is_last), *more]
         standing = (
             state.batch,
             list(state.certifier.waiting),
-            dict(self.sources.unread),
+            dict(self.kafka_clusters.unread),
         )
         is_news = bool(outputs) or is_last or standing != self.standing
         if not is_news and self.clock() - self.written_s < STATUS_EVERY_S:
@@ -136,14 +136,16 @@ class AuditPublisher:
         self, state: State, lagging: Collection[str]
     ) -> Mapping[str, Mapping[str, object]]:
         """Return, by Kafka cluster, the reading state that the status shows."""
-        sources = self.sources
-        known = filter(sources.is_needed, sorted({**sources.brokers, **sources.unread}))
+        kafka_clusters = self.kafka_clusters
+        known = filter(
+            kafka_clusters.is_needed, sorted({**kafka_clusters.brokers, **kafka_clusters.unread})
+        )
         return {
             kafka: {
                 "batch": state.batches.get(kafka, -1),
                 "lagging": kafka in lagging,
-                "unread": sources.unread.get(kafka),
-                "read_ms": sources.read_ms(kafka, wall_ms()),
+                "unread": kafka_clusters.unread.get(kafka),
+                "read_ms": kafka_clusters.read_ms(kafka, wall_ms()),
             }
             for kafka in known
         }

@@ -127,7 +127,7 @@ class Queries:
 
     def watched(self) -> Mapping[str, Logs]:
         """Return the Kafka clusters that are needed, each with a client for this question alone."""
-        needed = [*filter(self.auditor.sources.is_needed, sorted(self.kafka))]
+        needed = [*filter(self.auditor.kafka_clusters.is_needed, sorted(self.kafka))]
         for kafka in needed:
             if kafka not in self._watched:
                 self._watched[kafka] = Logs(self.session, self.kafka[kafka])
@@ -141,49 +141,49 @@ class Queries:
         """
         self._find_others()
         self._leave_others()
-        for kafka in filter(self.auditor.sources.is_needed, sorted(self.kafka)):
+        for kafka in filter(self.auditor.kafka_clusters.is_needed, sorted(self.kafka)):
             query = self.by_kafka.setdefault(kafka, Query())
             if self.fatal is not None:
                 raise self.fatal
             if query.stream is not None and not query.stream.isActive:
                 self._failed(kafka, query, query.reason or _reason(query.stream))
             elif query.stream is not None and _has_taken(query.stream):
-                self.auditor.sources.unread.pop(kafka, None)
+                self.auditor.kafka_clusters.unread.pop(kafka, None)
                 if _is_waiting(query.stream):
                     self._has_read(kafka, query)
             if query.stream is None and time.monotonic() >= query.again_s:
                 self._start(kafka, query)
 
     def _has_read(self, kafka: str, query: Query) -> None:
-        read, waits_s = self.auditor.sources.read, self.trigger_s + ROUSED_S
+        read, waits_s = self.auditor.kafka_clusters.read, self.trigger_s + ROUSED_S
         read_s = query.waits(time.monotonic(), waits_s)
         if read_s is not None:
             read[kafka] = max(read_s, read.get(kafka, read_s))
 
     def _leave_others(self) -> None:
         """Read no further where no node is any more, or is not yet: it holds nobody up."""
-        is_needed = self.auditor.sources.is_needed
+        is_needed = self.auditor.kafka_clusters.is_needed
         for kafka in [one for one in self.by_kafka if not is_needed(one)]:
             stream = self.by_kafka.pop(kafka).stream
             if stream is not None:
                 stream.stop()
             self.outages.end(kafka)
             self.outages.say(f"{kafka} is not read any more: no node is there")
-        unread = self.auditor.sources.unread
+        unread = self.auditor.kafka_clusters.unread
         for kafka in [one for one in unread if not is_needed(one)]:
             unread.pop(kafka, None)
 
     def _start(self, kafka: str, query: Query) -> None:
-        self.auditor.sources.unread.setdefault(kafka, "nothing of it has been read yet")
+        self.auditor.kafka_clusters.unread.setdefault(kafka, "nothing of it has been read yet")
         self._check_checkpoint(kafka)
         query.waited_s = deque([time.monotonic()])  # it asks for the first time after this
         pattern = audited_pattern(self.auditor.topology.prefix)
         options, bound = self.kafka[kafka], self.auditor.offsets_max
-        sources = self.auditor.sources
+        kafka_clusters = self.auditor.kafka_clusters
         try:
             # Each Kafka cluster has the same part of what is for consumers.
-            count = len(sources.places(kafka, lambda _: True))
-            count *= sum(map(sources.is_needed, self.kafka))
+            count = len(kafka_clusters.places(kafka, lambda _: True))
+            count *= sum(map(kafka_clusters.is_needed, self.kafka))
         except TransportUnavailableError as error:
             self._failed(kafka, query, reason_of(error))
             return
@@ -229,7 +229,7 @@ class Queries:
                 raise TransportUnavailableError(query.reason) from None
             finally:
                 query.begun_s = None
-            self.auditor.sources.unread.pop(kafka, None)
+            self.auditor.kafka_clusters.unread.pop(kafka, None)
             self.outages.end(kafka)
             query.taken()
 
@@ -257,7 +257,8 @@ class Queries:
                 self.auditor.absorb(rows, kafka, batch)
         except BaseException:
             self.auditor.restore()  # half a batch was taken
-            self.auditor.sources.read.pop(kafka, None)  # and so not all that was written before it
+            # Not all has been read that was written before it.
+            self.auditor.kafka_clusters.read.pop(kafka, None)
             raise
 
     def _failed(self, kafka: str, query: Query, reason: str) -> None:
@@ -266,7 +267,7 @@ class Queries:
         query.again_s = time.monotonic() + AGAIN_S.nth(query.failures - 1)
         self.outages.tell(kafka, f"could not be read: {reason}")
         with self.lock:
-            self.auditor.sources.unread[kafka] = reason
+            self.auditor.kafka_clusters.unread[kafka] = reason
 
     def _find_others(self) -> None:
         """Read the Kafka clusters too that a change of the topology has brought.
@@ -281,15 +282,15 @@ class Queries:
             options = topology.kafka[kafka].options
             if "bootstrap.servers" not in options:
                 reason = f"nobody says where it is; give --bootstrap {kafka}=HOST:PORT"
-                self.auditor.sources.unread[kafka] = reason
+                self.auditor.kafka_clusters.unread[kafka] = reason
                 continue
             try:
                 self.kafka[kafka] = java_options(options, f"spec.kafka.{kafka}")
             except ConfigError as error:
-                self.auditor.sources.unread[kafka] = str(error)
+                self.auditor.kafka_clusters.unread[kafka] = str(error)
                 continue
-            self.auditor.sources.unread.pop(kafka, None)
-            self.auditor.sources.brokers[kafka] = Logs(self.session, self.kafka[kafka])
+            self.auditor.kafka_clusters.unread.pop(kafka, None)
+            self.auditor.kafka_clusters.brokers[kafka] = Logs(self.session, self.kafka[kafka])
             self.outages.say(f"reading {kafka} too, which a change of the topology has brought")
 
     def stop(self) -> None:

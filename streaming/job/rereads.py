@@ -25,6 +25,7 @@ from streaming.audits.unwanted_deliveries import AbridgedDeliveries
 from streaming.connectors import source
 from streaming.connectors.session import interpreted
 from streaming.connectors.small_reads import SmallReader, is_small_read
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.reread_answers import (
     Repeats,
     answers_of,
@@ -32,7 +33,6 @@ from streaming.job.reread_answers import (
     outcome_of,
     repeats_of,
 )
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables import exact
 from streaming.tables.columns import parsed
 from streaming.tables.rows import SourceKey, TopicPartition, UnwantedRow, unwanted_of
@@ -45,14 +45,14 @@ class Rereader:
     Attributes:
         session: Spark.
         topology: The mesh as its file says.
-        sources: What the brokers say.
+        kafka_clusters: Those that are audited.
         kafka: Options of Kafka's Java client by Kafka cluster.
         small_readers: Clients that read few records, by Kafka cluster, for one judgement at a time.
     """
 
     session: SparkSession
     topology: Topology
-    sources: AuditedKafkaClusters
+    kafka_clusters: AuditedKafkaClusters
     kafka: Mapping[str, Mapping[str, str]]
     small_readers: dict[str, SmallReader] = field(default_factory=dict)
 
@@ -64,12 +64,12 @@ class Rereader:
         Raises:
             TransportUnavailableError: A Kafka cluster does not answer.
         """
-        begins = self.sources.beginnings(ranges)
-        if not self.sources.can_read(ranges):
+        begins = self.kafka_clusters.beginnings(ranges)
+        if not self.kafka_clusters.can_read(ranges):
             raise TransportUnavailableError("a Kafka cluster does not say where its logs begin")
         parts = [
             self._of(kafka, {place: ranges[place] for place in places}, begins, may_be_small=True)
-            for kafka, places in self.sources.by_home(begins).items()
+            for kafka, places in self.kafka_clusters.by_home(begins).items()
         ]
         found = reduce(DataFrame.union, parts) if parts else source.nothing(self.session)
         return found.coalesce(1) if is_small_read(ranges) else found
@@ -80,7 +80,7 @@ class Rereader:
         Raises:
             TransportUnavailableError: It does not answer.
         """
-        begins = self.sources.brokers[kafka].beginnings(ranges)
+        begins = self.kafka_clusters.brokers[kafka].beginnings(ranges)
         there = {place: range_ for place, range_ in ranges.items() if place in begins}
         return self._of(kafka, there, begins)
 
@@ -110,7 +110,7 @@ class Rereader:
     def can_read(self, case: Case) -> bool:
         """Return whether all Kafka clusters answer that a case concerns."""
         endpoints = dict(_records_of(case, TopicNames(self.topology.prefix)))
-        return self.sources.can_read([case.place, *endpoints])
+        return self.kafka_clusters.can_read([case.place, *endpoints])
 
     def _by_little(self, ranges: source.Ranges) -> AbstractContextManager[None]:
         """Parse a few records in one Spark task: more tasks would cost more."""
@@ -134,7 +134,7 @@ class Rereader:
         names = TopicNames(self.topology.prefix)
         endpoints = [dict(_records_of(case, names)) for case in cases]
         asked = [*(case.place for case in cases), *(place for one in endpoints for place in one)]
-        begins = self.sources.beginnings(dict.fromkeys(asked))
+        begins = self.kafka_clusters.beginnings(dict.fromkeys(asked))
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         rows: list[tuple[Any, ...]] = []
         wants: list[tuple[Any, ...]] = []

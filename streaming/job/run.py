@@ -27,6 +27,7 @@ from streaming.job.auditor import Auditor
 from streaming.job.canaries import Flock
 from streaming.job.drain import DRAIN_STILL_S, AuditorDrain
 from streaming.job.former import former_findings
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.outages import KafkaOutages
 from streaming.job.outputs import TABLES
 from streaming.job.port import AuditPort
@@ -34,7 +35,6 @@ from streaming.job.publisher import STATUS_EVERY_S
 from streaming.job.queries import Queries
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.supervisor import PULSE_S, QuerySupervisor
 from streaming.tables.rows import TopicPartition
 
@@ -124,7 +124,7 @@ def _audit(
     status = TopicPartition(names.audit("status"), 0)
     _refuse_a_second(lambda: answered(lambda: logs.ends([status])), status, stopping)
     checkpoint = settings.checkpoint / "spark"
-    sources = AuditedKafkaClusters(
+    kafka_clusters = AuditedKafkaClusters(
         topology.prefix,
         {name: Logs(session, options) for name, options in kafka.items()},
         clock=time.monotonic,
@@ -138,8 +138,8 @@ def _audit(
     snapshots, findings = Snapshots(settings.checkpoint / "state"), names.audit("findings")
     auditor = Auditor(
         topology=topology,
-        rereader=Rereader(session, topology, sources, kafka),
-        sources=sources,
+        rereader=Rereader(session, topology, kafka_clusters, kafka),
+        kafka_clusters=kafka_clusters,
         snapshots=snapshots,
         former=answered(lambda: former_findings(logs, findings)) if snapshots.is_empty else {},
         write=write,

@@ -101,11 +101,11 @@ class QuerySupervisor:
             return False
         try:
             auditor, now_s = self.auditor, self.auditor.clock()
-            drain.ask(auditor.sources, now_s)
+            drain.ask(auditor.kafka_clusters, now_s)
             if auditor.judgements == self.seen:
                 return False
             self.seen = auditor.judgements
-            return drain.look(auditor.state, auditor.sources, now_s)
+            return drain.look(auditor.state, auditor.kafka_clusters, now_s)
         finally:
             self.queries.lock.release()
 

@@ -19,7 +19,7 @@ from streaming.config import cache_of
 from streaming.connectors.logs import Logs
 from streaming.connectors.session import start_session
 from streaming.connectors.source import live
-from streaming.job.sources import AuditedKafkaClusters
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.tables.topics import audited_pattern
 from tests.bench.meter import cpu_s
 
@@ -42,8 +42,8 @@ def main() -> None:
         steps.append((time.monotonic(), count, sum(map(cpu_s, pids))))
 
     kafka = {"bootstrap.servers": address}
-    sources = AuditedKafkaClusters(prefix, {"k1": Logs(session, kafka)})
-    count = len(sources.places("k1", lambda _: True))
+    kafka_clusters = AuditedKafkaClusters(prefix, {"k1": Logs(session, kafka)})
+    count = len(kafka_clusters.places("k1", lambda _: True))
     reader = live(session, kafka, audited_pattern(prefix), int(batch), count)
     with tempfile.TemporaryDirectory(prefix="mesh-bench-") as folder:
         query = reader.writeStream.foreachBatch(take).option("checkpointLocation", folder)

@@ -19,9 +19,9 @@ from mesh.model.topology import Topology
 from streaming.connectors.session import YOUNG_JVM, start_session
 from streaming.connectors.sink import SinkRecord
 from streaming.job.auditor import Auditor
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.rereads import Rereader
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.rows import TopicPartition
 from tests.streaming.planted import PARTITIONS, Plant, chain_topology, topic_id
 
@@ -190,11 +190,11 @@ class Bench:
 
     def restart(self) -> None:
         """Begin anew from the last snapshot, as a new process would."""
-        sources = self.sources()
+        kafka_clusters = self.kafka_clusters()
         self.auditor = self.auditor_class(
             topology=self.topology,
-            rereader=self.reader(sources),
-            sources=sources,
+            rereader=self.reader(kafka_clusters),
+            kafka_clusters=kafka_clusters,
             snapshots=Snapshots(self.folder),
             write=self.outputs.extend,
             positions=lambda name, _: {
@@ -207,7 +207,7 @@ class Bench:
             clock=lambda: self.clock_s,
         )
 
-    def sources(self) -> AuditedKafkaClusters:
+    def kafka_clusters(self) -> AuditedKafkaClusters:
         """Return what the brokers of the plant say."""
         brokers = {
             name: PlantBrokers(self.plant, name, self.begins, self.ids, self.home, self.compacted)
@@ -215,9 +215,9 @@ class Bench:
         }
         return AuditedKafkaClusters("mesh.", brokers, clock=lambda: self.clock_s)
 
-    def reader(self, sources: AuditedKafkaClusters) -> Rereader:
+    def reader(self, kafka_clusters: AuditedKafkaClusters) -> Rereader:
         """Return what reads the plant again."""
-        return PlantReader(self.spark, self.topology, sources, {}, plant=self.plant)
+        return PlantReader(self.spark, self.topology, kafka_clusters, {}, plant=self.plant)
 
     def take(self, *late: str) -> None:
         """Take what was planted since the last batch, but for topics that are read late."""
@@ -268,7 +268,7 @@ class Bench:
         for _ in range(int(seconds)):
             self.clock_s += 1.0
             for name in self.kafkas:  # each query waits: all that was written is read
-                self.auditor.sources.read[name] = self.clock_s - 1.0
+                self.auditor.kafka_clusters.read[name] = self.clock_s - 1.0
             self.auditor.judge()
             self._check_pieces()
 

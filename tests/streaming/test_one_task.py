@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.rereads import Rereader
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables import exact
 from streaming.tables.columns import parsed
 from tests.streaming.conftest import kafka_frame

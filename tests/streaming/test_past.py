@@ -34,8 +34,8 @@ def past(bench, span: tuple[int, int], batch: int = 1_000_000) -> tuple[Past, Pa
         offsets_max=batch,
     )
     clock, extent = LeapingClock(), PastRange(RoutedBlocks("mesh.", *span))
-    sources = replace(bench.sources(), clock=clock.now_s, extent=extent)
-    made = past_of(settings, extent, clock, bench.reader(sources), report.take)
+    kafka_clusters = replace(bench.kafka_clusters(), clock=clock.now_s, extent=extent)
+    made = past_of(settings, extent, clock, bench.reader(kafka_clusters), report.take)
     made.pause = lambda _: None
     return made, report
 
@@ -180,6 +180,6 @@ def test_a_kafka_cluster_that_the_file_does_not_tell_of_is_named(bench, plant: P
     """What happened there would be taken for lost."""
     carry(plant, [])
     made, _ = past(bench, (NEW_YEAR_MS, NEW_YEAR_MS + HOUR_MS))
-    del made.auditor.sources.brokers["k2"]
+    del made.auditor.kafka_clusters.brokers["k2"]
     with pytest.raises(ConfigError, match=r"k2: has nodes of this mesh, and the file has not"):
         made.judge()

@@ -475,7 +475,7 @@ def test_a_topic_of_a_node_that_no_topology_knows_ends_nothing(bench, plant):
     """Anybody who may make topics can make one."""
     plant.put("zz.in.g", 0, b"k", b"v", [("mesh-subject", b"acme/x")])
     places = [TopicPartition("mesh.zz.in.g", 0)]
-    assert bench.auditor.sources.beginnings(places) == {}
+    assert bench.auditor.kafka_clusters.beginnings(places) == {}
     assert found(bench) == []
 
 
@@ -497,11 +497,11 @@ def test_a_kafka_cluster_that_is_not_read_holds_up_its_own_alone(bench, plant):
     for node in ("b", "c"):
         plant.cuts_everywhere(node, plant.subscribe(node, "s1", "acme/>"))
     plant.carry(5, ["b/s1", "c/s1"], lost=[1])
-    bench.auditor.sources.unread["k2"] = "it does not answer"
+    bench.auditor.kafka_clusters.unread["k2"] = "it does not answer"
     assert found(bench) == [("missing", "b/s1", "", 1, 1)]
     status = json.loads([one.value for one in bench.outputs if one.topic.endswith("status")][-1])
     assert status["sources"]["k2"]["unread"] == "it does not answer"
-    bench.auditor.sources.unread.clear()
+    bench.auditor.kafka_clusters.unread.clear()
     bench.wait(5)
     assert found(bench) == [("missing", "b/s1", "", 1, 1), ("missing", "c/s1", "", 1, 1)]
 

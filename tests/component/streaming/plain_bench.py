@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from streaming.job.auditor import Auditor
 from streaming.job.batches import BatchContext
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.rereads import Rereader
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.rows import MicroBatch, TopicPartition
 from tests.component.streaming.plain_rereads import PlainRereader
 from tests.component.streaming.plain_rows import Rows, Seen
@@ -30,8 +30,8 @@ class PlainBench(Bench):
 
     auditor_class: ClassVar[type[Auditor]] = PlainAuditor
 
-    def reader(self, sources: AuditedKafkaClusters) -> Rereader:
-        return PlainRereader(self.spark, self.topology, sources, {}, look=self.look)
+    def reader(self, kafka_clusters: AuditedKafkaClusters) -> Rereader:
+        return PlainRereader(self.spark, self.topology, kafka_clusters, {}, look=self.look)
 
     def look(self, place: TopicPartition, first: int, end: int) -> Iterator[Seen]:
         """Yield the records of a stretch of a partition."""

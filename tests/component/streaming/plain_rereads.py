@@ -64,7 +64,7 @@ class PlainRereader(Rereader):
             for one, records in case.records.items()
             for partition, bounds in records.items()
         }
-        begins = self.sources.beginnings(dict.fromkeys([case.place, *logs]))
+        begins = self.kafka_clusters.beginnings(dict.fromkeys([case.place, *logs]))
         first = max(case.first, begins.get(case.place, 0))
         patterns = [(want, java(want.pattern)) for want in case.wants]
         expected: dict[int, tuple[bool, int]] = {}

@@ -196,12 +196,12 @@ def test_what_ended_is_known_as_long_as_its_kafka_cluster_is_not_read(
     plant.carry(5, ["c/s1"])
     plant.cuts_everywhere("c", plant.subscribe("c", "s1", "acme/>", None))
     bench.take("mesh.c.ep.s1")
-    interest, sources = bench.auditor.state.interest, bench.auditor.sources
-    sources.unread["k2"] = "nobody answers"
+    interest, kafka_clusters = bench.auditor.state.interest, bench.auditor.kafka_clusters
+    kafka_clusters.unread["k2"] = "nobody answers"
     interest.changes += PRUNE_EVERY
     bench.wait(3)
     assert not interest.is_full
-    del sources.unread["k2"]
+    del kafka_clusters.unread["k2"]
     assert bench.settle() == []
     assert certified(bench) == [(True, True)]
 

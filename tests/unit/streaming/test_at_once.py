@@ -28,7 +28,7 @@ class Slow(Reader):
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     made = Bench(tmp_path)
-    reader = Slow(made.auditor.topology, made.auditor.sources)
+    reader = Slow(made.auditor.topology, made.auditor.kafka_clusters)
     reader.written = made.written
     made.auditor.rereader = reader  # type: ignore[assignment]
     made.take(made.control(id_of(1), 0))

@@ -12,7 +12,7 @@ from mesh.errors import TransportUnavailableError
 from streaming.job import auditor
 from streaming.job.auditor import ONE_TASK_MAX
 from streaming.job.bundler import Bundler
-from streaming.job.sources import RETRY_S, AuditedKafkaClusters
+from streaming.job.kafka_clusters import RETRY_S, AuditedKafkaClusters
 from streaming.tables.rows import MicroBatch
 from tests.unit.streaming.test_recreated import INGRESS, Bench
 
@@ -59,13 +59,15 @@ class Bundled:
         self.clock_s = 100.0
         self.brokers = {kafka: Broker(node) for node, kafka in HOMES.items()}
         brokers: Any = self.brokers
-        self.sources = AuditedKafkaClusters(
+        self.kafka_clusters = AuditedKafkaClusters(
             "mesh.", brokers, dict(HOMES), clock=lambda: self.clock_s
         )
-        self.sources.unread = dict.fromkeys(HOMES.values(), "nothing of it has been read yet")
+        self.kafka_clusters.unread = dict.fromkeys(
+            HOMES.values(), "nothing of it has been read yet"
+        )
         self.reader = Reader()
         reader: Any = self.reader
-        self.bundler = Bundler(reader, self.sources, "mesh.")
+        self.bundler = Bundler(reader, self.kafka_clusters, "mesh.")
 
     def take(self, node: str) -> Sequence[str]:
         """Return the filters by which a large batch is taken together that has news of a node."""
@@ -100,9 +102,9 @@ def test_of_a_small_batch_each_subject_stays_alone_until_all_was_heard() -> None
     own = ["mesh.a.in.g"]
     for kafka in HOMES.values():
         assert made.bundler.of(own, is_small=True) is None
-        del made.sources.unread[kafka]
+        del made.kafka_clusters.unread[kafka]
     assert made.bundler.of(own, is_small=True) is not None
-    made.sources.unread["k3"] = "it does not answer any more"
+    made.kafka_clusters.unread["k3"] = "it does not answer any more"
     assert made.bundler.of(own, is_small=True) is not None
     assert made.reader.read == []
 

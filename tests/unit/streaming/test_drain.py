@@ -16,7 +16,7 @@ from streaming.audits.interest import EndpointKey
 from streaming.audits.strangers import StrangerKey
 from streaming.audits.unwanted_deliveries import AbridgedDeliveries
 from streaming.job.drain import ASK_EVERY_S, DRAIN_STILL_S, STILL_LOOKS, AuditorDrain
-from streaming.job.sources import AuditedKafkaClusters
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.job.supervisor import QuerySupervisor
 from streaming.tables.digest import Digest
@@ -61,13 +61,13 @@ class Mesh:
     def __post_init__(self) -> None:
         homes = dict(self.state.eras.homes())
         brokers = {"k1": self.near, "k2": self.far}
-        self.sources = AuditedKafkaClusters("mesh.", brokers, homes=homes)  # type: ignore[arg-type]
+        self.kafka_clusters = AuditedKafkaClusters("mesh.", brokers, homes=homes)  # type: ignore[arg-type]
 
     def look(self, seconds: float = 1.0) -> bool:
         """Ask and look once, some time later."""
         self.now_s += seconds
-        self.drain.ask(self.sources, self.now_s)
-        return self.drain.look(self.state, self.sources, self.now_s)
+        self.drain.ask(self.kafka_clusters, self.now_s)
+        return self.drain.look(self.state, self.kafka_clusters, self.now_s)
 
     def read(self, *places: TopicPartition) -> None:
         """Read up to where logs end now."""
@@ -106,7 +106,7 @@ def test_it_ends_once_all_that_was_there_is_read_though_nodes_beat_on(mesh: Mesh
 
 def test_a_kafka_cluster_that_nobody_knows_how_to_reach_is_waited_for(mesh: Mesh) -> None:
     """A change has brought it, and its record does not say where it is: nothing there is judged."""
-    mesh.sources.needed = dict.fromkeys(("k1", "k2", "k3"))
+    mesh.kafka_clusters.needed = dict.fromkeys(("k1", "k2", "k3"))
     mesh.read()
     assert not mesh.look()
     assert mesh.drain.left == ("k3 does not say where its logs end",)
@@ -189,7 +189,7 @@ class Living:
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
-        self.state, self.sources = mesh.state, mesh.sources
+        self.state, self.kafka_clusters = mesh.state, mesh.kafka_clusters
         self.judgements = 0
         self.batch_at_s = 0.0
         self.stopping = threading.Event()

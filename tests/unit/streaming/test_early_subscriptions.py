@@ -13,7 +13,7 @@ from mesh.wire.control import decode_subscription
 from mesh.wire.keys import parse_subscription_key
 from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.job.early_subscriptions import EarlySubscriptions, asked_by
-from streaming.job.sources import AuditedKafkaClusters
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.tables.rows import SmallRow, TopicPartition
 
 CLIENTS = TopicPartition("mesh.a.clients", 0)
@@ -87,7 +87,7 @@ def test_topics_of_clients_are_read_to_their_ends_once():
     read = {CLIENTS: 2, TopicPartition("mesh.b.clients", 0): 0, **others}
     assert early.ranges("k1", read, {}) == {CLIENTS: (2, 9)}
     assert early.ranges("k1", {CLIENTS: 4}, {}) == {}
-    early.sources.brokers["k1"].end = 12
+    early.kafka_clusters.brokers["k1"].end = 12
     assert early.ranges("k1", {CLIENTS: 4}, {}) == {CLIENTS: (9, 12)}
 
 
@@ -95,7 +95,7 @@ def test_what_stands_behind_another_record_waits_until_that_has_had_its_turn():
     early = early_of(9)
     early.ranges("k1", {CLIENTS: 0}, {})
     early.firsts([row(0, "s one/>"), row(1, "s one/>", None)], SubscriptionHistory())
-    early.sources.brokers["k1"].end = 12
+    early.kafka_clusters.brokers["k1"].end = 12
     assert early.ranges("k1", {CLIENTS: 9}, {}) == {}
     assert early.ranges("k1", {CLIENTS: 10}, {}) == {CLIENTS: (10, 12)}
 
@@ -105,7 +105,7 @@ def test_what_stands_behind_it_is_looked_through_once():
     early.ranges("k1", {CLIENTS: 0}, {})
     assert early.unseen("k1", {CLIENTS: 0}, {}) == {}
     early.firsts([row(0, "s one/>", None)], SubscriptionHistory())
-    early.sources.brokers["k1"].end = 12
+    early.kafka_clusters.brokers["k1"].end = 12
     assert early.unseen("k1", {CLIENTS: 0}, {}) == {CLIENTS: (9, 12)}
     assert early.unseen("k1", {CLIENTS: 0}, {}) == {}
 
@@ -126,9 +126,9 @@ def test_a_topic_that_was_recreated_is_read_from_its_beginning():
 
 def test_a_broker_that_does_not_answer_is_asked_later():
     early = early_of(9)
-    early.sources.brokers["k1"].is_away = True
+    early.kafka_clusters.brokers["k1"].is_away = True
     assert early.ranges("k1", {CLIENTS: 0}, {}) == {}
-    assert "k1" in early.sources.silent
+    assert "k1" in early.kafka_clusters.silent
 
 
 KEYS = st.sampled_from(["s one/>", "s two/>", "t one/>", "t three", "u two/>"])

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.connectors.source import FETCH_BYTES, FETCH_SHARE, again, fetching
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.outages import KafkaOutages
 from streaming.job.queries import Queries, Query
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.rows import TopicPartition
 
 
@@ -68,11 +68,11 @@ def test_kafka_clusters_share_what_is_for_consumers(
     monkeypatch.setattr("streaming.job.queries.source.live", session.live)
     monkeypatch.setattr(AuditedKafkaClusters, "places", lambda *_: range(400))
     clusters = ("k1", "k2", "k3")
-    sources = AuditedKafkaClusters("mesh.", needed=dict.fromkeys(clusters))
+    kafka_clusters = AuditedKafkaClusters("mesh.", needed=dict.fromkeys(clusters))
     state = SimpleNamespace(batches={})
     topology = SimpleNamespace(prefix="mesh.")
     auditor: Any = SimpleNamespace(
-        sources=sources, state=state, topology=topology, offsets_max=1_000
+        kafka_clusters=kafka_clusters, state=state, topology=topology, offsets_max=1_000
     )
     options: dict[str, dict[str, str]] = {one: {} for one in (*clusters, "spare")}
     queries = Queries(session, auditor, options, tmp_path, 1.0, KafkaOutages(print))

@@ -145,11 +145,11 @@ class Life:
                     whole = MicroBatch(batch.ingress, batch.deliveries, [], small, ledgers)
                     auditor.absorb(whole, "k1", number)
                 effects.perform(lambda done=number + 1: setattr(self, "committed", done))
-                auditor.sources.read["k1"] = bench.now_s
+                auditor.kafka_clusters.read["k1"] = bench.now_s
                 bench.wait(3)
             for _ in range(14):
                 bench.wait(1)
-                auditor.sources.read["k1"] = bench.now_s - 0.5
+                auditor.kafka_clusters.read["k1"] = bench.now_s - 0.5
             auditor.judge(is_last=True)
         finally:
             self.now_s = bench.now_s

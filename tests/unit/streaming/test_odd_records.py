@@ -22,8 +22,8 @@ from streaming.audits.cases import CaseOutcome
 from streaming.audits.routed_blocks import RoutedBlocks
 from streaming.connectors.sink import SinkRecord
 from streaming.job.auditor import Auditor
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.plain import from_plain, to_plain
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
@@ -264,7 +264,7 @@ class Rereader:
     """Reads nothing of what is asked for, and says that it is not there."""
 
     topology: Topology
-    sources: AuditedKafkaClusters
+    kafka_clusters: AuditedKafkaClusters
 
     def can_read(self, _: Any) -> bool:
         return True
@@ -297,14 +297,14 @@ class Desk:
     now_s: float = 1000.0
 
     def __post_init__(self) -> None:
-        sources = AuditedKafkaClusters("mesh.", {"k1": Brokers(), "k2": Brokers()})  # type: ignore[dict-item]
+        kafka_clusters = AuditedKafkaClusters("mesh.", {"k1": Brokers(), "k2": Brokers()})  # type: ignore[dict-item]
         self.reached: dict[TopicPartition, int] = {}
         keeps = SimpleNamespace(load=lambda: None, save=self.save, folder=Path())
         keeps.told, keeps.note_told = tuple, lambda _: None
         self.auditor = Auditor(
             topology=self.topology,
-            rereader=Rereader(self.topology, sources),  # type: ignore[arg-type]
-            sources=sources,
+            rereader=Rereader(self.topology, kafka_clusters),  # type: ignore[arg-type]
+            kafka_clusters=kafka_clusters,
             snapshots=keeps,  # type: ignore[arg-type]
             write=self.written.extend,
             positions=lambda *_: self.reached,
@@ -324,7 +324,7 @@ class Desk:
         for leap_s in (0.0, 5.0, 100.0, 700.0):
             self.now_s += leap_s
             self.auditor.judge()
-        self.auditor.sources.read[kafka] = self.now_s
+        self.auditor.kafka_clusters.read[kafka] = self.now_s
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 25) for first in range(0, 100, 25)])

@@ -92,10 +92,10 @@ def test_what_nobody_has_thought_of_is_told_as_not_judged(report: PastReport) ->
     def judge() -> None:
         raise ZeroDivisionError("of record 7")
 
-    sources = SimpleNamespace(brokers={}, needed=None)
+    kafka_clusters = SimpleNamespace(brokers={}, needed=None)
     auditor = SimpleNamespace(
         judge=judge,
-        sources=sources,
+        kafka_clusters=kafka_clusters,
         lagging={},
         state=SimpleNamespace(certifier=SimpleNamespace(waiting=[])),
     )

@@ -14,10 +14,10 @@ from streaming.audits.block import Certificate
 from streaming.audits.finding_register import Finding
 from streaming.audits.interest import EndpointKey
 from streaming.connectors.sink import SinkRecord
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.outputs import ENDPOINTS_MAX
 from streaming.job.publisher import STATUS_EVERY_S, AuditPublisher
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from tests.streaming.planted import chain_topology
 
@@ -33,8 +33,8 @@ class Written:
     def __post_init__(self) -> None:
         self.state = State.of(chain_topology())
         self.snapshots = Snapshots(self.folder)
-        names, sources = TopicNames("mesh."), AuditedKafkaClusters("mesh.")
-        told = (names, self.snapshots, sources, self.outputs.extend, lambda: self.clock_s)
+        names, kafka_clusters = TopicNames("mesh."), AuditedKafkaClusters("mesh.")
+        told = (names, self.snapshots, kafka_clusters, self.outputs.extend, lambda: self.clock_s)
         self.publisher = AuditPublisher(*told)
         self.state.batch = 0
         self.publish()

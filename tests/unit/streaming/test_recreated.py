@@ -21,8 +21,8 @@ from streaming.audits.cases import Case, CaseOutcome
 from streaming.audits.claims import Span
 from streaming.audits.interest import EndpointKey
 from streaming.job.auditor import Auditor
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.tables.digest import Digest
 from streaming.tables.rows import (
     DeliveryRow,
@@ -79,8 +79,8 @@ class Brokers:
 class Reader:
     """Reads again: everything that is asked for is lost."""
 
-    def __init__(self, topology: Topology, sources: AuditedKafkaClusters) -> None:
-        self.topology, self.sources = topology, sources
+    def __init__(self, topology: Topology, kafka_clusters: AuditedKafkaClusters) -> None:
+        self.topology, self.kafka_clusters = topology, kafka_clusters
         self.asked: list[Case] = []
 
     def can_read(self, _: object) -> bool:
@@ -117,12 +117,14 @@ class Bench:
         self.now_s = 1000.0
         self.brokers = Brokers()
         self.read: dict[TopicPartition, int] = {}
-        sources = AuditedKafkaClusters("mesh.", {"k1": self.brokers}, clock=lambda: self.now_s)
+        kafka_clusters = AuditedKafkaClusters(
+            "mesh.", {"k1": self.brokers}, clock=lambda: self.now_s
+        )
         self.written: list = []
         self.auditor = Auditor(
             topology=topology,
-            rereader=Reader(topology, sources),  # type: ignore[arg-type]
-            sources=sources,
+            rereader=Reader(topology, kafka_clusters),  # type: ignore[arg-type]
+            kafka_clusters=kafka_clusters,
             snapshots=Snapshots(folder),
             write=self.written.extend,
             positions=lambda *_: dict(self.read),
@@ -395,10 +397,10 @@ def test_of_a_suspicion_nothing_is_told_before_all_is_read_that_may_excuse_it(
     auditor = bench.auditor
     row = UnwantedRow(TARGET, SourceKey(id_of(1).hex(), 0), 1, 3, 3, 3, 3, ("other/x",))
     bench.take(MicroBatch(unwanted=[row]))
-    auditor.sources.read["k1"] = bench.now_s - 1
+    auditor.kafka_clusters.read["k1"] = bench.now_s - 1
     bench.wait(90)
     assert bench.found(FindingKind.UNEXPECTED) == []
-    auditor.sources.read["k1"] = bench.now_s - 1
+    auditor.kafka_clusters.read["k1"] = bench.now_s - 1
     bench.wait(1)
     assert len(bench.found(FindingKind.UNEXPECTED)) == 1
 
@@ -409,7 +411,7 @@ def test_a_topic_that_has_lost_partitions_holds_up_nobody(bench: Bench, topic: s
     more = [TopicPartition(topic, number) for number in range(1, 4)]
     bench.read |= dict.fromkeys(more, 7)
     bench.take(MicroBatch())
-    sources, state = bench.auditor.sources, bench.auditor.state
+    kafka_clusters, state = bench.auditor.kafka_clusters, bench.auditor.state
     bench.brokers.partitions[topic] = 2
     bench.brokers.ids[topic] = id_of(2)
     for place in more[1:]:
@@ -418,7 +420,7 @@ def test_a_topic_that_has_lost_partitions_holds_up_nobody(bench: Bench, topic: s
         bench.read[TopicPartition(topic, 0)] += 10
         bench.take(MicroBatch(deliveries=[delivered(5000, 5001, id_of(1))]))
         bench.wait(1)
-        assert sources.silent == {}
+        assert kafka_clusters.silent == {}
     assert [place for place in state.read if place.topic == topic] == [
         TopicPartition(topic, 0),
         more[0],
@@ -455,7 +457,7 @@ def test_of_what_a_run_told_that_left_no_state_what_has_ended_is_taken_back(tmp_
     bench.read = {INGRESS: 0}
     bench.take(MicroBatch())
     for _ in range(200):
-        auditor.sources.read["k1"] = bench.now_s
+        auditor.kafka_clusters.read["k1"] = bench.now_s
         bench.wait(1)
     told = [(one.key, one.value) for one in bench.written if one.topic == "mesh.audit.findings"]
     assert told == [(stale, None)]

@@ -14,11 +14,11 @@ from streaming.audits.order import DeliverySuspicion, OrderKey
 from streaming.job.auditor import Auditor
 from streaming.job.doubts import Doubts
 from streaming.job.judge import Judge
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.outages import KafkaOutages
 from streaming.job.queries import Queries, Query, _has_taken
 from streaming.job.reread_answers import Repeats
 from streaming.job.snapshots import Snapshots
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.state import State
 from streaming.tables.rows import SourceKey, TopicPartition
 from tests.streaming.planted import chain_topology
@@ -31,7 +31,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.topology = chain_topology()
-        self.sources = SimpleNamespace(can_read=lambda _: True, beginnings=lambda _: {})
+        self.kafka_clusters = SimpleNamespace(can_read=lambda _: True, beginnings=lambda _: {})
 
     def can_read(self, _: Case) -> bool:
         return True
@@ -51,12 +51,12 @@ def doubt(topic: str) -> DeliverySuspicion:
     return DeliverySuspicion(OrderKey(TopicPartition(topic, 0), SOURCE, 0), 3, 4)
 
 
-def auditor(tmp_path: Path, sources: AuditedKafkaClusters) -> Auditor:
+def auditor(tmp_path: Path, kafka_clusters: AuditedKafkaClusters) -> Auditor:
     reader: Any = Reader()
     return Auditor(
         topology=chain_topology(),
         rereader=reader,
-        sources=sources,
+        kafka_clusters=kafka_clusters,
         snapshots=Snapshots(tmp_path),
         write=lambda _: None,
         positions=lambda *_: {},
@@ -104,11 +104,11 @@ def test_cases_that_can_be_read_are_settled_beside_one_that_cannot(tmp_path: Pat
 
 def test_a_spare_kafka_cluster_that_is_down_makes_nobody_blind(tmp_path: Path) -> None:
     made = auditor(tmp_path, AuditedKafkaClusters("mesh.", dict.fromkeys(("k1", "k2", "spare"))))  # type: ignore[arg-type]
-    made.sources.unread["spare"] = "nobody answers"
+    made.kafka_clusters.unread["spare"] = "nobody answers"
     made.lagging["spare"] = None
     assert not made.is_behind
     assert list(made.publisher._told_of_sources(made.state, made.lagging)) == ["k1", "k2"]
-    made.sources.unread["k2"] = "nobody answers"
+    made.kafka_clusters.unread["k2"] = "nobody answers"
     assert made.is_behind
 
 
@@ -136,10 +136,10 @@ def test_that_a_query_has_looked_is_asked_without_taking_apart_what_it_found() -
 
 def test_what_no_node_uses_any_more_is_not_read_on(tmp_path: Path) -> None:
     """Its query ends, and that it does not answer is nobody's trouble."""
-    sources = AuditedKafkaClusters("mesh.", needed={"k1": None})
-    sources.unread["k3"] = "switched off"
+    kafka_clusters = AuditedKafkaClusters("mesh.", needed={"k1": None})
+    kafka_clusters.unread["k3"] = "switched off"
     told: list[str] = []
-    one: Any = SimpleNamespace(sources=sources)
+    one: Any = SimpleNamespace(kafka_clusters=kafka_clusters)
     session: Any = None
     queries = Queries(session, one, {}, tmp_path, 1.0, KafkaOutages(told.append), threading.Lock())
     streams = {name: Stream() for name in ("k1", "k3")}
@@ -147,5 +147,5 @@ def test_what_no_node_uses_any_more_is_not_read_on(tmp_path: Path) -> None:
     queries._leave_others()
     assert list(queries.by_kafka) == ["k1"]
     assert (streams["k1"].is_stopped, streams["k3"].is_stopped) == (False, True)
-    assert sources.unread == {}
+    assert kafka_clusters.unread == {}
     assert told == ["k3 is not read any more: no node is there"]

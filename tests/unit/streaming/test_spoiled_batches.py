@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mesh.errors import TransportFencedError, TransportUnavailableError
+from streaming.job.kafka_clusters import AuditedKafkaClusters
 from streaming.job.outages import KafkaOutages
 from streaming.job.queries import MADE_S, Queries, Query
-from streaming.job.sources import AuditedKafkaClusters
 from streaming.job.spoiled_batches import TRIES_MAX, Failure, fault_of, sift
 from streaming.job.supervisor import QuerySupervisor
 from streaming.tables.rows import MicroBatch, TopicPartition
@@ -173,7 +173,7 @@ def test_a_batch_is_waited_for_while_it_is_made_and_no_longer_than_some_seconds(
     seen: list[bool] = []
 
     class Making:
-        sources = AuditedKafkaClusters("mesh.")
+        kafka_clusters = AuditedKafkaClusters("mesh.")
 
         def is_news(self, kafka: str, batch: int) -> bool:
             now_s = time.monotonic()
@@ -191,10 +191,10 @@ def test_a_batch_that_was_not_taken_proves_nothing_of_what_was_written_before_it
     told: list[str] = []
 
     class Failing:
-        sources = AuditedKafkaClusters("mesh.", read={"k": 7.0, "other": 8.0})
+        kafka_clusters = AuditedKafkaClusters("mesh.", read={"k": 7.0, "other": 8.0})
 
         def absorb(self, *_: object) -> None:
-            self.sources.read["k"] = 90.0
+            self.kafka_clusters.read["k"] = 90.0
             raise ValueError("odd")
 
         def restore(self) -> None:
@@ -204,4 +204,4 @@ def test_a_batch_that_was_not_taken_proves_nothing_of_what_was_written_before_it
     with pytest.raises(ValueError, match="odd"):
         queries._absorb(MicroBatch(), "k", 3)
     assert told == ["restored"]
-    assert Failing.sources.read == {"other": 8.0}
+    assert Failing.kafka_clusters.read == {"other": 8.0}
