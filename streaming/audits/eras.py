@@ -19,7 +19,7 @@ from mesh.model.state import Cut
 from mesh.model.topology import Topology
 from streaming.audits.finding_register import Finding
 from streaming.audits.link_reach import LinkReach
-from streaming.audits.paths import LinkPlan
+from streaming.audits.paths import LinkPlan, may_be_way
 from streaming.audits.pending import Pending
 from streaming.audits.queues import QueueRules
 from streaming.audits.ways import NOTHING_BETWEEN, Between, Ways
@@ -378,18 +378,19 @@ class Eras:
         """Return what is told instead of a fault of a way that nobody can judge, as news.
 
         What was routed before the first topology that `mesh.config` still tells went by one that
-        is forgotten. Of frames the first message counts, as in `era_of`.
+        is forgotten. Of frames the first message counts, as in `era_of`. What no topology could
+        plan stays a fault.
         """
         numbers = sorted(self.texts)
         if fault.kind is not FindingKind.UNPLANNED_PATH or numbers[:1] in ([], [OF_THE_FILE]):
             return None
-        known_from = {
-            str(place): dict(begins).get(numbers[0], 0) for place, begins in self.begins.items()
-        }
-        where = f"{fault.endpoint} got" if fault.endpoint else f"{fault.link} carried"
+        place = next((one for one in self.begins if str(one) == fault.source), None)
         routed = fault.last if fault.endpoint else fault.first
-        if (routed or 0) >= known_from.get(fault.source, 0):
+        if place is None or (routed or 0) >= self._forgotten_below(place, numbers[0]):
             return None
+        if not may_be_way(self.prefix, fault):
+            return None
+        where = f"{fault.endpoint} got" if fault.endpoint else f"{fault.link} carried"
         text = f"{where} messages of {fault.source} by a topology that is forgotten:"
         return Finding(
             kind=FindingKind.UNPROVEN,
@@ -450,13 +451,25 @@ class Eras:
         """
         numbers = sorted(number for number in self.texts if number != OF_THE_FILE)
         oldest = numbers[0] if numbers else OF_THE_FILE
-        begins = dict(self.begins.get(place, ()))
-        if (known_from := begins.get(oldest, 0)) > 0:
+        begins = self.begins.get(place, ())
+        known = [(first, number) for number, first in begins if number >= oldest]
+        if self._forgotten_below(place, oldest) > 0:
             yield 0, FORGOTTEN
-        yield known_from, oldest
-        for number, first in begins.items():
-            if number > oldest:
-                yield first, number
+        elif not known or known[0][1] > oldest:
+            yield 0, oldest
+        yield from known
+
+    def _forgotten_below(self, place: TopicPartition, oldest: int) -> float:
+        """Return below which offset a source went by topologies that `mesh.config` tells no more.
+
+        Args:
+            place: The source partition.
+            oldest: Number of the first topology that it does tell.
+        """
+        begins = self.begins.get(place, ())
+        first = next((first for number, first in begins if number >= oldest), inf)
+        is_forgotten = any(number <= oldest for number, _ in begins)
+        return first if is_forgotten else 0
 
     def rules_between(
         self, place: TopicPartition, first: int, last: int | None

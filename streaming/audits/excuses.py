@@ -23,6 +23,7 @@ from streaming.audits.finding_register import Finding
 from streaming.audits.generations import Generations
 from streaming.audits.interest import EndpointKey, SubscriptionHistory
 from streaming.audits.names import Names
+from streaming.audits.paths import NO_QUEUE
 from streaming.audits.pending import Pending
 from streaming.audits.recent import Recent
 from streaming.audits.row_findings import row_finding
@@ -202,7 +203,7 @@ class Excuses:
             f" {row.path[0]} has no queue that could send it on"
         )
         kind = FindingKind.UNPLANNED_PATH
-        return row_finding(kind, text, row, self.prefix, source, path=row.path, anchor="moved")
+        return row_finding(kind, text, row, self.prefix, source, path=row.path, anchor=NO_QUEUE)
 
     def _no_queue(self, row: DeliveryRow, names: Names) -> Finding:
         place, source = place_of(self.prefix, row.place.topic), names.text(row.source)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from mesh.model.findings import FindingKind
 from mesh.model.frames import MessageClass
-from mesh.model.topics import TopicNames
+from mesh.model.topics import SourceName, TopicNames
 from mesh.model.topology import Topology
 from streaming.audits.finding_register import Finding
 from streaming.audits.names import Names
@@ -16,6 +16,9 @@ from streaming.audits.row_findings import row_finding
 from streaming.audits.walks import START, Crossing, Pair, Trail, crossed, crossings_of, receivers_of
 from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey
 from streaming.tables.topics import GUARANTEED, TopicPlace, place_of
+
+NO_QUEUE = "no queue"
+"""Anchor of what was moved from a node without a queue: the name of a zone has no blank."""
 
 
 @dataclass(slots=True)
@@ -141,15 +144,10 @@ class LinkPlan:
 
     def is_planned(self, finding: Finding) -> bool:
         """Return whether a way that was found fault with is one of this plan."""
-        sender, is_frame, receiver = finding.link.partition("->")
-        here = sender if is_frame else finding.endpoint.partition("/")[0]
-        path = finding.path
-        ingress = TopicNames(self.prefix).source_of(finding.source.partition("/")[0])
-        if not path or path[-1] != here or ingress is None:
+        ingress, path = _ingress_of(self.prefix, finding), finding.path
+        if ingress is None or not may_be_way(self.prefix, finding):
             return False
-        is_origin = (ingress.owner, ingress.reader) == (path[0], path[0])
-        if not (is_origin or finding.is_moved):
-            return False
+        _, is_frame, receiver = finding.link.partition("->")
         is_guaranteed = ingress.message_class is MessageClass.GUARANTEED
         if not is_frame:
             return self.fault_of_path(path, is_guaranteed=is_guaranteed) is None
@@ -204,6 +202,23 @@ class LinkPlan:
         if not path or path[-1] != node:
             return FindingKind.UNPLANNED_PATH, f"the path {told} does not end at {node}"
         return _wrong_begin(path, origin, is_moved=row.is_moved)
+
+
+def may_be_way(prefix: str, finding: Finding) -> bool:
+    """Return whether some topology could have a way that was found fault with.
+
+    It ends at the node that sends or has the messages, and begins where they were published, or
+    at a queue from which they were moved.
+    """
+    ingress, path = _ingress_of(prefix, finding), finding.path
+    here = finding.link.partition("->")[0] or finding.endpoint.partition("/")[0]
+    if ingress is None or not path or path[-1] != here or finding.anchor == NO_QUEUE:
+        return False
+    return finding.is_moved or (ingress.owner, ingress.reader) == (path[0], path[0])
+
+
+def _ingress_of(prefix: str, finding: Finding) -> SourceName | None:
+    return TopicNames(prefix).source_of(finding.source.partition("/")[0])
 
 
 def _wrong_begin(

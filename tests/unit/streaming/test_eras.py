@@ -476,6 +476,66 @@ def test_so_is_the_way_of_frames_that_lie_in_the_outbox_of_a_link_of_then(
     assert kinds(state) == [FindingKind.UNPROVEN, FindingKind.UNPLANNED_PATH]
 
 
+@pytest.mark.parametrize("is_read_late", [False, True])
+def test_a_way_that_no_topology_could_have_is_a_fault_whichever_is_forgotten(
+    is_read_late: bool,
+) -> None:
+    """A way begins where its message does and ends where that is: `unproven` passed a report."""
+    state = State.of(AFTER)
+    state.names.topics["aa"] = PLACE.topic
+    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 5, 2),)))
+    ledger = MicroBatch(ledgers=[SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)])
+    elsewhere = delivery("a", "b", "c")._replace(path=("a", "b", "d")), delivery("b", "c")
+    sent = [replace(frame("b>c", path, 1), node="a") for path in (("a", "d"), ("b",))]
+    old = MicroBatch(deliveries=list(elsewhere), frames=sent)
+    take(state, MicroBatch(small=[in_force(2, AFTER)]), 0.0)
+    for batch in (old, ledger) if is_read_late else (ledger, old):
+        take(state, batch, 1.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH] * 4
+
+
+def test_what_was_moved_from_where_no_queue_is_stays_a_fault_by_a_forgotten_topology() -> None:
+    """Who may move messages is told by subscriptions: no topology excuses it."""
+    state = State.of(AFTER)
+    state.names.topics["aa"] = PLACE.topic
+    moved = replace(frame("b>d", ("b",), 2), is_moved=True)
+    take(state, MicroBatch(small=[in_force(2, AFTER)], frames=[moved]), 0.0)
+    judgement = Judge(None, state, state.world(lambda _: None), 100.0)  # type: ignore[arg-type]
+    judgement.look_at_rest(100.0, is_past=False)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 5, 2),)))
+    ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)
+    take(state, MicroBatch(ledgers=[ledger]), 101.0)
+    assert kinds(state) == [FindingKind.UNPLANNED_PATH]
+
+
+def test_a_source_whose_newest_topology_is_forgotten_goes_by_none_that_is_known() -> None:
+    """Its node was down during a change: what it had routed was owed, and judged, by the next one.
+
+    Spec: K25, K28, K31.
+    """
+    made = Eras.of(AFTER)
+    assert made.configured(5, published_text(AFTER), 0.0)
+    made.cut(cut(CHANGE, 0, 3))
+    made.cut(cut(CHANGE, 10, 4))
+    assert made.stretches(PLACE, "a", "d") == [Stretch(0, None, UNKNOWN)]
+    assert made.configured(6, published_text(WITHOUT), 0.0)
+    made.cut(cut(CHANGE, 40, 6))
+    assert made.stretches(PLACE, "a", "d") == [Stretch(0, 39, UNKNOWN)]
+    assert made.stretches(PLACE, "a", "c") == [Stretch(0, 39, UNKNOWN), Stretch(40, era=6)]
+
+
+def test_a_way_of_a_source_whose_newest_topology_is_forgotten_is_unproven() -> None:
+    """So it was called a fault until the node had followed."""
+    state = State.of(AFTER)
+    state.names.topics["aa"] = PLACE.topic
+    began = encode_ledger(Ledger(node="a", lane=0, lane_epoch=1, cuts=(cut(CHANGE, 0, 1),)))
+    ledger = SmallRow(TopicPartition("mesh.a.ledger", 0), 0, "", began, 0)
+    old = [delivery("a", "b", "c")]
+    take(state, MicroBatch([], old, small=[in_force(2, AFTER)], ledgers=[ledger]), 0.0)
+    assert kinds(state) == [FindingKind.UNPROVEN]
+
+
 def test_a_change_that_is_aborted_counts_for_nothing(state: State) -> None:
     """Spec: K28."""
     rows = [told(Change(2, stage, published_text(AFTER))) for stage in (Stage.HOLD, Stage.ABORT)]
