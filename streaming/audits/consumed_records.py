@@ -29,14 +29,14 @@ class ConsumedRecords:
         bounds: Endpoint -> ingress partition -> what is below may have been deleted; an endpoint
             without bounds is one of which they are not known yet.
         unbounded: Endpoints of which it is not known yet what had been published by then, and of
-            each the records that were deleted, by partition of its topic.
+            each the ranges of records that were deleted: partition of its topic, first, last.
         strange: Endpoints that had more of sources that nobody had named than is kept.
         named: Ids of the topics that were named by then; what was lost is not of these.
     """
 
     prefix: str
     bounds: dict[EndpointKey, dict[TopicPartition, int]] = field(default_factory=dict)
-    unbounded: dict[EndpointKey, dict[TopicPartition, tuple[int, int]]] = field(
+    unbounded: dict[EndpointKey, list[tuple[TopicPartition, int, int]]] = field(
         default_factory=dict
     )
     strange: dict[EndpointKey, None] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class ConsumedRecords:
         topic = place_of(self.prefix, place.topic)
         endpoint = EndpointKey(topic.node, topic.other)
         self.bounds[endpoint] = {}
-        self.unbounded.setdefault(endpoint, {})[place] = (first, last)
+        self.unbounded.setdefault(endpoint, []).append((place, first, last))
 
     def lose_all(self, endpoint: EndpointKey) -> None:
         """Take that an endpoint may have got anything up to now: its topic was deleted, for one."""
         self.bounds[endpoint] = {}
-        self.unbounded.setdefault(endpoint, {})
+        self.unbounded.setdefault(endpoint, [])
 
     def lose_strange(self, endpoint: EndpointKey, names: Names) -> None:
         """Take that an endpoint got something of a source that nobody has named, and what is lost.
@@ -98,7 +98,7 @@ class ConsumedRecords:
                 place: min(end, known.get(place, end)) for place, end in ends.items() if end
             }
             told = _unproven if endpoint in promised else _unexamined
-            for place, (first, last) in lost.items():
+            for place, first, last in lost:
                 yield told(endpoint, place, first, last)
         self.unbounded.clear()
 

@@ -243,6 +243,17 @@ def test_frames_whose_source_has_been_named_make_room_before_all_is_read(monkeyp
     assert [key.source.topic_id for key in frames.unnamed] == ["ff"]
 
 
+def test_each_loss_of_an_endpoint_is_told_while_a_kafka_cluster_does_not_say_where_it_ends() -> (
+    None
+):
+    """A later one of the same partition takes the place of none before."""
+    state, place = State.of(chain_topology()), TopicPartition("mesh.a.ep.s", 0)
+    for first, last in [(0, 9), (20, 29)]:
+        state.consumed.lose(place, first, last)
+    told = state.consumed.bound({TopicPartition("mesh.a.in.g", 0): 5}, ())
+    assert [(one.first, one.last) for one in told] == [(0, 9), (20, 29)]
+
+
 def test_deliveries_of_unnamed_sources_beyond_a_number_prove_nothing_and_are_not_missing(
     monkeypatch,
 ) -> None:
