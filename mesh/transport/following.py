@@ -34,6 +34,7 @@ class Follower:
         deadline_ms: How long nothing may arrive while an end is not reached.
         gathers: Whether new records, and the end of a log, may be noticed half a second late: it
             costs a tenth of the requests.
+        begun_again: Told of each partition that is followed from its beginning again.
     """
 
     def __init__(
@@ -45,11 +46,13 @@ class Follower:
         *,
         deadline_ms: int = DEADLINE_MS,
         gathers: bool = False,
+        begun_again: Callable[[TopicPartition], object] | None = None,
     ) -> None:
         patience_ms = PATIENCE_MS if gathers else patience_ms
         self._kafka = kafka
         self._reader: Reader = kafka.reader(name, patience_ms=patience_ms, gathers=gathers)
         self._now_ms, self._deadline_ms = now_ms, deadline_ms
+        self._begun_again = begun_again
         self._looked_ms = -GLANCE_MS
         self._is_closed = False
         self._lock = threading.Lock()  # held while the client library reads, or gives up the reader
@@ -131,6 +134,9 @@ class Follower:
     def _begin_again(self, places: Sequence[TopicPartition]) -> None:
         if places:
             self._reader.assign(dict.fromkeys(places, BEGINNING))
+        if self._begun_again is not None:
+            for place in places:
+                self._begun_again(place)
 
     def _read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[Record]:
         self._assign(ends)

@@ -37,11 +37,11 @@ class Recall:
         self, kafka: KafkaCluster, places: Sequence[TopicPartition], now_ms: Callable[[], int]
     ) -> None:
         self._kafka, self._now_ms = kafka, now_ms
+        self._early: dict[TopicPartition, list[Record]] = {}
         self._follower = self._open()
         self._follower.add(places)
         self._follower.prefetch()
         self._lock = threading.Lock()
-        self._early: dict[TopicPartition, list[Record]] = {}
 
     def records(self, place: TopicPartition) -> Sequence[Record]:
         """Return every committed record of a partition, up to its present high watermark.
@@ -81,7 +81,12 @@ class Recall:
         return found
 
     def _open(self) -> Follower:
-        return Follower(self._kafka, "recall", self._now_ms, deadline_ms=DEADLINE_MS)
+        now_ms, forget = self._now_ms, self._forget
+        return Follower(self._kafka, "recall", now_ms, deadline_ms=DEADLINE_MS, begun_again=forget)
+
+    def _forget(self, place: TopicPartition) -> None:
+        """Forget what was fetched early: the log is another one now, or has lost its end."""
+        self._early.pop(place, None)
 
     def _keep(self, records: Iterator[Record]) -> None:
         for record in records:
