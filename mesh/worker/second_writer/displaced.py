@@ -65,7 +65,8 @@ def rows_of_displaced(of: Overfull, records: Sequence[Record], topic_id: bytes, 
         rows[letters.topic, letters.partition].append(row)
     for header in losses.headers():
         rows[of.at.topic, of.at.partition].append((None, None, 0, [header]))
-    told = SourceAt(of.at, topic_id, until)
+    leaders = [one for record in records if (one := record.leader_epoch()) is not None]
+    told = SourceAt(of.at, topic_id, until, leader_epoch=max(leaders, default=-1))
     rows[place.topic, place.partition].append((encode_fact(told), fact_key(told.key), 0, None))
     ledger = Ledger(
         node=lane.node,

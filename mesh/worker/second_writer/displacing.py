@@ -299,9 +299,10 @@ def _open(
     writer = opens()
     try:
         yield
-        info = home.admin().describe([at.topic]).get(at.topic)
+        admin = home.admin()
+        info = admin.describe([at.topic]).get(at.topic)
         topic_id = b"" if info is None else info.topic_id
-        passed = _passed(recall.records(place), at, topic_id)
+        passed = _passed(recall.records(place), at, topic_id, admin)
         reader = home.reader("displaced", topics=[at.topic])
         return _Opened(reader, writer, topic_id, passed)
     except BaseException:
@@ -309,13 +310,16 @@ def _open(
         raise
 
 
-def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes) -> int:
-    """Return how far records of this very topic have become dead letters, by progress."""
-    found = 0
+def _passed(records: Sequence[Record], at: TopicPartition, topic_id: bytes, admin: Admin) -> int:
+    """Return how far the records that are there now have become dead letters, by progress.
+
+    If the log has lost its end since, others may stand below the offset that was written.
+    """
     for fact in read_progress(records).facts.values():
         if isinstance(fact, SourceAt) and (fact.at, fact.topic_id) == (at, topic_id):
-            found = fact.next
-    return found
+            epoch = fact.leader_epoch
+            return fact.next if epoch < 0 else admin.agrees_until(at, epoch, fact.next)
+    return 0
 
 
 def _where(

@@ -238,6 +238,26 @@ def test_a_crash_before_the_deletion_gives_nothing_up_twice(call: Call) -> None:
     check_exact(mesh, 150)
 
 
+def test_what_takes_the_place_of_dead_letters_is_not_deleted_for_them() -> None:
+    """The endpoint loses its end between their commit and the deletion. Spec: R6, R14."""
+    mesh = limited("dead-letter", bytes=LIMIT)
+    mesh.kafka.faults = Crash(mesh, Call.COMMITTED)
+    with pytest.raises(KeyboardInterrupt):
+        publish(mesh, 0, 30)
+    mesh.kafka.faults = None
+    mesh.world.kill("c")
+    log = mesh.kafka.topics[FULL].logs[0]
+    end = log.end
+    mesh.kafka.truncate(AT, 1_000)
+    assert log.end == log.start
+    while log.end < end:
+        mesh.write(FULL, b"%04d" % (1_000 + log.end))
+    mesh.world.start("c")
+    mesh.run(30_000)
+    news = {1_000 + offset for offset in range(end)}
+    assert news <= {*pushed_out(mesh), *there(mesh, FULL)}
+
+
 def test_a_limit_names_what_exists_and_what_it_costs() -> None:
     for limit, told in (
         ({"endpoint": "s"}, "limits nothing; give bytes or age"),
