@@ -90,6 +90,12 @@ def _join_eras(lane: Lane, batch: Batch) -> None:
             lane.note(batch, ErasBegun(at, max(0, lane.position(at)), kept))
 
 
+def cut_off_eras(lane: Lane, batch: Batch, at: TopicPartition, end: int) -> None:
+    """Record in the next commit that what gets offsets from one on once more is taken now. R6."""
+    if at in lane.progress.eras:
+        _begin_era(lane, batch, at, end)
+
+
 def forget_eras(lane: Lane, at: TopicPartition, start: int, now_ms: int) -> None:
     """Forget in the next commit by which topologies records were taken that are deleted.
 

@@ -285,6 +285,15 @@ class Lane:
             return reading.generation
         return self.progress.generations.get(at, 0)
 
+    def leader_epoch(self, at: TopicPartition) -> int | None:
+        """Return the newest leader epoch by which a source was read; None if that is not known.
+
+        Whatever a later leader has written before the position is not what was read there. R6.
+        """
+        if (reading := self._reading(at)) is not None:
+            return reading.leader_epoch if reading.leader_epoch >= 0 else None
+        return self.progress.leader_epochs.get(at)
+
     def _reading(self, at: TopicPartition) -> Reading | None:
         return self.batch.readings.get(at) if self.batch is not None else None
 

@@ -47,6 +47,8 @@ class MemoryReader:
         self._shape = -1
         self._first = 0
         self._lost: dict[TopicPartition, None] = {}
+        self._last: dict[TopicPartition, MemoryRecord] = {}
+        self._elections = broker.elections
         self._seen = -1
         self._moved = False
 
@@ -55,6 +57,7 @@ class MemoryReader:
         self._positions.update(positions)
         for place in positions:
             self._lost.pop(place, None)
+            self._last.pop(place, None)
         self._unasked |= {place.topic for place in positions} - self._asked
         self._reorder()
 
@@ -63,6 +66,7 @@ class MemoryReader:
         for place in partitions:
             self._positions.pop(place, None)
             self._lost.pop(place, None)
+            self._last.pop(place, None)
         self._reorder()
 
     @property
@@ -112,6 +116,8 @@ class MemoryReader:
             return found
         if self._shape != broker.shape:
             self._look_up()
+        if self._elections != broker.elections:
+            self._validate()
         hidden = False
         count = len(self._order)
         for step in range(count):
@@ -134,6 +140,20 @@ class MemoryReader:
         self._seen = -1 if hidden else broker.changes
         return found
 
+    def _validate(self) -> None:
+        """Lose the positions before which a later leader has written, as the client library does.
+
+        It knows by which leader the last record was written that it has returned since it was
+        assigned, and asks whenever there is another one.
+        """
+        self._elections = self._broker.elections
+        for place, last in list(self._last.items()):
+            log, position = self._broker.log(place), self._positions[place]
+            if log is None or place in self._lost:
+                continue
+            if log.agrees_until(last.leader_epoch() or 0, min(position, log.end)) < position:
+                self._lost[place] = None
+
     def _take(
         self, place: TopicPartition, log: PartitionLog, limit: int, found: list[MemoryRecord]
     ) -> None:
@@ -150,7 +170,10 @@ class MemoryReader:
         while position < stable and len(found) < limit:
             stop = min(stable, position + limit - len(found))
             chunk = log.entries[position - log.start : stop - log.start]
-            found.extend([record for record in chunk if record is not None])
+            seen = [record for record in chunk if record is not None]
+            if seen:
+                self._last[place] = seen[-1]
+            found.extend(seen)
             position = stop
         self._positions[place] = position
 
@@ -164,6 +187,7 @@ class MemoryReader:
         for place in lost:
             # Not read again until it is reassigned, as the client library does.
             self._positions.pop(place, None)
+            self._last.pop(place, None)
         if lost:
             self._lost.clear()
             self._reorder()

@@ -272,6 +272,7 @@ class MemoryBroker:
         groups: What consumer groups of clients have committed, by group.
         remarks, leader_epochs: What was written beside that.
         changes: Grows with everything a reader could notice, so that an idle read costs nothing.
+        elections: Grows when a log loses its end.
         shape: Grows when topics come or go.
     """
 
@@ -293,6 +294,7 @@ class MemoryBroker:
         self.leader_epochs: dict[tuple[str, TopicPartition], int | None] = {}
         self._pending: dict[int, dict[tuple[str, TopicPartition], Passed]] = {}
         self.changes = 0
+        self.elections = 0
         self.shape = 0
         self._topics_made = 0
         self._transactions_begun = 0
@@ -392,6 +394,7 @@ class MemoryBroker:
         """
         log = self.topics[place.topic].logs[place.partition]
         log.truncate(records)
+        self.elections += 1
         self.touch(log)
         return log.end
 

@@ -11,21 +11,26 @@ from collections.abc import Callable
 import pytest
 
 from mesh.core.holds import Holds
-from mesh.lane import relinking
+from mesh.lane import relinking, resuming
+from mesh.lane.batch import Batch
 from mesh.lane.following import Following
 from mesh.lane.link_ages import LinkAges
 from mesh.lane.messages import ingress, transit
 from mesh.lane.progress import Progress
+from mesh.lane.resuming import begin_of
 from mesh.model.facts import ENDED
 from mesh.model.frames import Era
 from mesh.transport.kafka import retries
 from mesh.transport.memory_faults import Outcome
+from mesh.worker.lanes import sources
 from mesh.worker.lanes.first_records import FirstRecords
+from mesh.worker.lanes.sources import Sources
 from mesh.worker.lanes.truncated_logs import LastRead
 from mesh.worker.second_writer.held_target import TargetCatchUp
 from tests.component.transport import test_dirty_commits as dirty_commits
 from tests.component.worker import test_eras as eras
 from tests.component.worker import test_first_records as first
+from tests.component.worker import test_losses_that_meet as losses
 from tests.component.worker import test_truncated_logs as truncated_logs
 from tests.component.worker import test_unheard_catch_ups as unheard
 from tests.component.worker.conftest import SmallMesh
@@ -68,6 +73,83 @@ def a_log_is_cut_off_where_its_last_record_is_read_once_more() -> None:
 @CURED.found_by(a_log_is_cut_off_where_its_last_record_is_read_once_more)
 def the_last_record_is_awaited_for_ever(patches: Patches) -> None:
     patches.put(LastRead, "overdue", lambda *_: ())
+
+
+def a_log_is_cut_off_again_before_that_is_accepted() -> None:
+    truncated_logs.test_a_log_that_is_cut_off_again_before_its_loss_is_accepted_is_another_loss(
+        dies=False
+    )
+
+
+@CURED.found_by(a_log_is_cut_off_again_before_that_is_accepted)
+def what_is_accepted_is_what_is_lost(patches: Patches) -> None:
+    patches.put(resuming, "known_until", lambda stop: 0)
+
+
+def a_log_is_cut_off_again_after_that_is_accepted() -> None:
+    truncated_logs.test_a_log_that_is_cut_off_again_as_soon_as_its_loss_is_accepted_is_found()
+
+
+@CURED.found_by(a_log_is_cut_off_again_after_that_is_accepted)
+def nobody_knows_the_leader_behind_a_loss(patches: Patches) -> None:
+    def wrapper(read):
+        def wrong(self, *args, records=1, leader_epoch=None, **more):
+            epoch = leader_epoch if records else None
+            read(self, *args, records=records, leader_epoch=epoch, **more)
+
+        return wrong
+
+    patches.wrap(Batch, "read", wrapper)
+
+
+def a_marker_stands_where_the_last_record_stood() -> None:
+    truncated_logs.test_a_marker_may_stand_where_the_last_record_stood(come=1)
+
+
+@CURED.found_by(a_marker_stands_where_the_last_record_stood)
+def the_first_record_behind_the_last_one_says_nothing(patches: Patches) -> None:
+    def wrapper(checked):
+        def wrong(self, lane, at, records):
+            if records[0].offset() >= lane.position(at):
+                del self.last_read.expected_epochs[at]
+                return records
+            return checked(self, lane, at, records)
+
+        return wrong
+
+    patches.wrap(Sources, "checked", wrapper)
+
+
+def nothing_stands_behind_a_marker() -> None:
+    truncated_logs.test_a_marker_may_stand_where_the_last_record_stood(come=0)
+
+
+@CURED.found_by(nothing_stands_behind_a_marker)
+def a_last_record_that_does_not_come_is_awaited_again(patches: Patches) -> None:
+    patches.put(LastRead, "doubt_once", lambda *_: None)
+
+
+def a_source_rests_while_its_log_is_cut_off() -> None:
+    truncated_logs.test_a_source_that_rests_looks_again_before_it_reads_on(is_paused=True)
+
+
+@CURED.found_by(a_source_rests_while_its_log_is_cut_off)
+def a_source_that_rested_is_read_on(patches: Patches) -> None:
+    def wrong(self, lane, at):
+        self._read(self._kafka_of(at), {at: begin_of(lane, at)})
+
+    patches.put(Sources, "_read_again", wrong)
+
+
+def a_later_leader_wrote_what_nobody_can_read() -> None:
+    losses.test_a_frame_of_a_later_version_can_be_accepted_as_a_loss(
+        SmallMesh(), is_led_by_another=True
+    )
+
+
+@CURED.found_by(a_later_leader_wrote_what_nobody_can_read)
+def who_wrote_what_nobody_can_read_is_not_known(patches: Patches) -> None:
+    patches.put(sources, "note_leader", lambda *_: None)
 
 
 def nobody_knows_of_a_last_commit() -> None:

@@ -376,7 +376,7 @@ class Lanes:
                 fault=str(error),
             )
             unread = next(one for one in records if one.offset() >= lane.position(source.at))
-            self.sources.halt(lane, source.at, unread.offset(), now)
+            self.sources.halt(lane, source.at, unread, now)
         else:
             return output.taken
         return 0

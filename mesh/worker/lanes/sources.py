@@ -20,6 +20,8 @@ from mesh.lane.resuming import (
     begin_of,
     go_on,
     is_reserved,
+    known_until,
+    note_leader,
     stop_of,
     stop_source,
 )
@@ -41,6 +43,9 @@ from mesh.worker.process.questions import Questions
 
 SOON_OVER = frozenset({NotRead.COMMITTING, NotRead.MEETING, NotRead.RATE})
 """Reasons that end soon, so first records wait in memory; otherwise they are read again later."""
+
+NOWHERE = (None, None)
+"""Where a log begins and ends of which brokers say nothing."""
 
 log = structlog.get_logger()
 
@@ -71,7 +76,7 @@ class Sources:
     last_read: LastRead = field(default_factory=LastRead)
     gate: ReadGate = field(default_factory=ReadGate)
     _first: FirstRecords = field(init=False)
-    _known: dict[TopicPartition, Record] = field(default_factory=dict)
+    _known: dict[TopicPartition, None] = field(default_factory=dict)
     _unread: dict[TopicPartition, NotRead] = field(default_factory=dict)
     _reassigned: dict[TopicPartition, None] = field(default_factory=dict)
     _read_ids: dict[str, bytes] = field(default_factory=dict)
@@ -132,6 +137,7 @@ class Sources:
             if lane is not None and at in lane.sources and is_asked:
                 self._leave(lane, at)
                 self.topics[at.topic].info = None  # a topic that was recreated has lost no end
+                self.last_read.doubt_once(lane, at)  # other records may stand before it
 
     def _verify(self, lanes: Mapping[int, Lane]) -> None:
         """Notice topics that were recreated, and partitions that were added. Spec: R6, K-2, K-6."""
@@ -182,11 +188,13 @@ class Sources:
         self.intake.forget(list(lane.sources))
         lane.leave(*lane.sources)
 
-    def halt(self, lane: Lane, place: TopicPartition, offset: int, now_ms: int) -> None:
+    def halt(self, lane: Lane, place: TopicPartition, record: Record, now_ms: int) -> None:
         """Stop reading a source at a record of an unknown version. Spec: K10."""
+        offset = record.offset()
         source = lane.sources[place]
         self._leave(lane, place)
         stop = stop_of(place, source.topic_id, StopReason.VERSION, offset, offset + 1)
+        note_leader(lane, source, record.leader_epoch(), now_ms)
         stop_source(lane, stop, now_ms)
 
     def resume(self, lane: Lane, stop: Stop, now_ms: int) -> None:
@@ -196,14 +204,17 @@ class Sources:
             TransportError: The source cannot be looked at now.
         """
         at = TopicPartition(stop.topic, stop.partition)
-        topic = self.topics[stop.topic]
-        looked = self.questions.answer(("resume", at), partial(_look, self.admins[topic.kafka], at))
+        topic, epoch = self.topics[stop.topic], lane.leader_epoch(at)
+        read = {} if epoch is None else {at: Known(epoch, known_until(stop), is_doubted=True)}
+        looking = partial(_look, self.admins[topic.kafka], at, read)
+        looked = self.questions.answer(("resume", at), looking)
         if looked is None:
             return  # not yet answered: the next try takes it
-        info, start = looked
+        info, (start, end) = looked
         if info is not None and start is not None:
             topic.info = info
-            accept_loss(lane, topic, info.topic_id, stop, start, now_ms)
+            self.last_read.doubt(at)  # it may lose its end once more before it is assigned
+            accept_loss(lane, topic, info.topic_id, stop, (start, end), now_ms)
 
     def _leave(self, lane: Lane, place: TopicPartition) -> None:
         self._forget(place)
@@ -227,7 +238,7 @@ class Sources:
         now_ms: int,
     ) -> None:
         places = go_on(lane, topic, topic_id, bounds, now_ms)
-        self.last_read.looked_at(bounds)
+        self.last_read.looked_at(lane, bounds, places)
         if self._read_ids.setdefault(topic.name, topic_id) != topic_id:
             self._read_ids[topic.name] = topic_id
             self.readers[topic.kafka].renew()
@@ -249,6 +260,12 @@ class Sources:
         still = {at: reason for at, reason in reasons.items() if reason is not None}
         self._unread.update(still)
         self._read(topic.kafka, {at: begin_of(lane, at) for at in places if at not in still})
+
+    def _read_again(self, lane: Lane, at: TopicPartition) -> None:
+        """Read on where a source was left for a moment: its log may have lost its end since."""
+        if lane.sources[at].message_class is MessageClass.GUARANTEED:
+            self.last_read.expect(lane, at)
+        self._read(self._kafka_of(at), {at: begin_of(lane, at)})
 
     def _read(self, kafka: str, positions: Mapping[TopicPartition, int]) -> None:
         begin = self.last_read.begin
@@ -296,7 +313,7 @@ class Sources:
             records = self._first.forget(at)
             if why is None or why is NotRead.IDENTITY:  # and nothing else
                 del self._unread[at]
-                self._known[at] = records[-1]
+                self._known[at] = None
                 known[at] = records
             else:
                 self._unread[at] = why
@@ -325,16 +342,11 @@ class Sources:
         The last of them is read once more: while brokers answered, the log may have lost its end
         and grown back to where it is read. Spec: R6.
         """
-        for at, last in self._known.items():
+        for at in self._known:
             lane = lanes.get(at.partition % self._count)
-            source = lane.sources.get(at) if lane is not None else None
-            if lane is None or source is None or at in self._unread:
+            if lane is None or at not in lane.sources or at in self._unread:
                 continue
-            is_behind = lane.position(at) == last.offset() + 1
-            epoch = last.leader_epoch()
-            if source.message_class is MessageClass.GUARANTEED and is_behind and epoch is not None:
-                self.last_read.expected_epochs[at] = epoch
-            self._read(self._kafka_of(at), {at: begin_of(lane, at)})
+            self._read_again(lane, at)
         self._known.clear()
 
     def _kafka_of(self, at: TopicPartition) -> str:
@@ -349,11 +361,16 @@ class Sources:
         source is left, and assigned again up to where the log is what was read. Spec: R6.
         """
         last = records[0]
-        if self.last_read.agrees(lane, at, last):
-            return records[last.offset() < lane.position(at) :]  # that one may be deleted by now
-        log.error("source.outgrown", topic=at.topic, partition=at.partition, offset=last.offset())
+        is_gone = last.offset() >= lane.position(at)
+        if self.last_read.agrees(at, last):
+            return records if is_gone else records[1:]
         self._leave(lane, at)
-        self.last_read.doubt(at)
+        if is_gone:
+            self.last_read.doubt(at, last.leader_epoch() or 0)
+        else:
+            place = {"topic": at.topic, "partition": at.partition}
+            log.error("source.outgrown", **place, offset=last.offset())
+            self.last_read.doubt(at)
         return ()
 
     def lost(self, lanes: Mapping[int, Lane], places: Collection[TopicPartition]) -> None:
@@ -364,7 +381,8 @@ class Sources:
         for place in places:
             lane = lanes.get(place.partition % self._count)
             if lane is not None and place in lane.sources:
-                log.error("source.lost", topic=place.topic, partition=place.partition)
+                if place not in self.last_read.expected_epochs:  # else that record may be deleted
+                    log.error("source.lost", topic=place.topic, partition=place.partition)
                 self._leave(lane, place)
                 self.topics[place.topic].info = None  # perhaps it was recreated
                 self.last_read.doubt(place)  # or it has grown back before the look at its end
@@ -409,7 +427,7 @@ class Sources:
                     self._unread[at] = reason
                 elif at in self._unread:
                     del self._unread[at]
-                    self._read(self.topics[at.topic].kafka, {at: begin_of(lane, at)})
+                    self._read_again(lane, at)
 
 
 def _bounds(
@@ -440,5 +458,7 @@ def _bounds(
     return {at: (starts.get(at), ends.get(at)) for at in known}
 
 
-def _look(admin: Admin, at: TopicPartition) -> tuple[TopicInfo | None, int | None]:
-    return admin.describe([at.topic]).get(at.topic), admin.starts([at]).get(at)
+def _look(
+    admin: Admin, at: TopicPartition, read: Mapping[TopicPartition, Known]
+) -> tuple[TopicInfo | None, tuple[int | None, int | None]]:
+    return admin.describe([at.topic]).get(at.topic), _bounds(admin, [at], read).get(at, NOWHERE)

@@ -8,7 +8,7 @@ and querying is done beforehand, beside the loop.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import methodcaller
 
@@ -107,7 +107,7 @@ class CatchUp:
                 raise TransportUnavailableError(f"Kafka cluster {cluster} does not answer")
             self._kafka[source.at] = cluster
             asked.setdefault(cluster, []).append(source.at)
-        cut_off = frozenset(self._ends)
+        cut_off = {at: (self.lane.leader_epoch(at), end) for at, end in self._ends.items()}
         return _opening({one: kafka[one] for one in asked}, asked, cut_off, begins, name)
 
     def begin(self, opened: CatchUpStart) -> None:
@@ -122,7 +122,7 @@ class CatchUp:
             begin = opened.begins[at]
             start = opened.starts.get(at, begin)
             if at in self._ends:
-                # It may have been cut off again: the lane finds that when it goes on.
+                # It may have been cut off again: the lane finds that when its loss is accepted.
                 self._ends[at] = min(self._ends[at], opened.ends.get(at, 0))
             # Deletions beyond the lane's position are for the lane to report.
             if (kept := min(start, self._end(at))) > begin:
@@ -265,7 +265,7 @@ def _kafka_of(lanes: Lanes, source: Source) -> str:
 def _opening(
     kafka: Mapping[str, KafkaCluster],
     asked: Mapping[str, Sequence[TopicPartition]],
-    cut_off: Collection[TopicPartition],
+    cut_off: Mapping[TopicPartition, tuple[int | None, int]],
     begins: Mapping[TopicPartition, int],
     name: str,
 ) -> Steps[CatchUpStart]:
@@ -276,6 +276,10 @@ def _opening(
             admin, logs = kafka[cluster].admin(), [at for at in places if at in cut_off]
             opened.starts |= _told(admin.starts, places, opened.silent)
             opened.ends |= _told(admin.ends, logs, opened.silent)
+            for at in [one for one in logs if one in opened.ends]:
+                epoch, end = cut_off[at]
+                if epoch is not None:  # it may have been cut off again, and have grown since
+                    opened.ends[at] = min(opened.ends[at], admin.agrees_until(at, epoch, end))
             if topics := {at.topic: None for at in places if at not in opened.silent}:
                 opened.readers[cluster] = kafka[cluster].reader(name, topics=topics)
     except BaseException:

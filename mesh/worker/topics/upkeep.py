@@ -130,9 +130,11 @@ class Upkeep:
         It covers the own ingress and, if this worker leads, outboxes and endpoints. If a consumer
         group cannot be queried, endpoints wait, and nothing else does.
         """
+        # A log may lose its end once more while its source is stopped, and nobody would see that.
+        stopped = {at for lane in self.lanes.owned.values() for at in lane.progress.stopped}
         # A neighbour's word counts for its own outbox, and for no other topic.
         told_of = [
-            *self.lanes.read_positions(None).values(),
+            *(one for at, one in self.lanes.read_positions(None).items() if at not in stopped),
             *(
                 one
                 for neighbour, state in (link_states or {}).items()

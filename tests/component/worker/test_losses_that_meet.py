@@ -123,11 +123,15 @@ def another_version(frame: Record) -> bytes:
     return key[:2] + bytes([4]) + key[3:]
 
 
-def test_a_frame_of_a_later_version_can_be_accepted_as_a_loss(mesh: SmallMesh) -> None:
+@pytest.mark.parametrize("is_led_by_another", [False, True])
+def test_a_frame_of_a_later_version_can_be_accepted_as_a_loss(
+    mesh: SmallMesh, *, is_led_by_another: bool
+) -> None:
     """It is announced, and the one hole that it leaves is asked for by nobody. Spec: K10, R6."""
     publish(mesh, 0)
     mesh.run()
     [frame] = [one for one in mesh.read(OUTBOX) if one.partition() == 0]
+    mesh.kafka.topics[OUTBOX].logs[0].leader_epoch += is_led_by_another
     mesh.write(OUTBOX, frame.value(), key=another_version(frame))
     header = decode_header(frame.key() or b"")
     chain = replace(header.hop.chain, previous=7, first=8, last=8)
@@ -148,6 +152,33 @@ def test_a_frame_of_a_later_version_can_be_accepted_as_a_loss(mesh: SmallMesh) -
     mesh.run()
     assert values(mesh) == [0, None, 0]
     assert [r for r in mesh.read("mesh.b.to.a.c") if (r.key() or b"").startswith(b"repair ")]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_what_takes_the_place_of_a_frame_of_a_later_version_is_read(
+    mesh: SmallMesh, lost: int
+) -> None:
+    """The outbox loses it, perhaps with what was read before it, before that is accepted. R6."""
+    publish(mesh, 0)
+    mesh.run()
+    [frame] = [one for one in mesh.read(OUTBOX) if one.partition() == 0]
+    mesh.write(OUTBOX, frame.value(), key=another_version(frame))
+    mesh.run()
+    [stop] = stops(mesh, "b").values()
+    assert stop.reason == "version"
+    mesh.kafka.truncate(TopicPartition(OUTBOX, 0), lost)
+    publish(mesh, 1)
+    mesh.run()
+    publish(mesh, 2)
+    mesh.run()
+    accept(mesh, "b", stop)
+    mesh.run(20_000)
+    for one in list(stops(mesh, "b").values()):
+        assert one.reason == "truncated"
+        accept(mesh, "b", one)
+    mesh.run(20_000)
+    assert stops(mesh, "b") == {}
+    assert [one for one in values(mesh) if one is not None] == [0, 1, 2]
 
 
 def test_a_lane_that_cannot_write_a_target_holds_up_no_other_lane() -> None:
@@ -255,6 +286,27 @@ def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) ->
     mesh.run(20_000)
     assert (stops(mesh, "a"), is_held(mesh, "a", OUTBOX)) == ({}, False)
     assert values(mesh) == [0, 1, 2, 3, None, *range(10, 16)]
+
+
+def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off_twice(mesh: SmallMesh) -> None:
+    """It begins where the first loss is known and the second one is not. Spec: R6, K20."""
+    publish(mesh, 0)
+    mesh.run()
+    refuse(mesh, OUTBOX, is_refusing=True)
+    publish(mesh, *range(1, 8))
+    mesh.run(10_000)
+    assert is_held(mesh, "a", OUTBOX)
+    mesh.kafka.truncate(AT, 2)
+    mesh.run(3_000)
+    mesh.kafka.truncate(AT, 3)
+    publish(mesh, *range(10, 16))
+    refuse(mesh, OUTBOX, is_refusing=False)
+    mesh.run(20_000)
+    for _ in range(2):
+        accept(mesh, "a", stop_of(mesh))
+        mesh.run(20_000)
+    assert (stops(mesh, "a"), is_held(mesh, "a", OUTBOX)) == ({}, False)
+    assert values(mesh) == [0, 1, 2, None, *range(10, 16)]
 
 
 @pytest.mark.parametrize("topic", ["mesh.c.ep.s", OUTBOX])

@@ -113,6 +113,24 @@ def test_what_takes_the_place_of_what_was_read_is_not_deleted_with_it(
     assert read_by(mesh, place) > stop.first
 
 
+def test_nothing_is_deleted_of_an_ingress_while_it_is_stopped(mesh: SmallMesh) -> None:
+    """It may lose its end once more, and nobody sees that before its loss is accepted. K5, R6."""
+    for value in (b"1", b"2", b"3", b"4"):
+        publish(mesh, value)
+    mesh.run(CHECK_MS)
+    place = TopicPartition(INGRESS, 0)
+    mesh.kafka.truncate(place, 1)
+    mesh.run(3_000)
+    assert len(stops(mesh, "a")) == 1
+    mesh.kafka.truncate(place, 2)
+    publish(mesh, b"5", b"6", b"7")
+    trim(mesh)
+    for _ in range(2):
+        [stop] = stops(mesh, "a").values()
+        accept(mesh, "a", stop)
+    assert payloads(mesh) == [b"1", b"2", b"3", b"4", b"5", b"6", b"7"]
+
+
 def test_what_takes_the_place_of_what_a_group_had_passed_is_not_deleted_with_it(
     mesh: SmallMesh,
 ) -> None:

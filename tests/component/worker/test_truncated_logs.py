@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.model.control import Stop, StopReason
+from mesh.model.control import Pause, Stop, StopReason
 from mesh.model.frames import MessageClass
 from mesh.transport.port import TopicPartition
-from mesh.wire.control import encode_stop
-from mesh.wire.keys import accept_key
+from mesh.wire.control import encode_pause, encode_stop
+from mesh.wire.keys import SubjectPauseKey, accept_key, subject_pause_key
 from tests.component.worker import test_stops
 from tests.component.worker.conftest import SmallMesh, subject
 from tests.component.worker.held import is_held, refuse
+from tests.component.worker.test_commits import ZERO, Slow
 from tests.said import Said
 
 INGRESS = TopicPartition("mesh.a.in.g", 0)
@@ -162,3 +163,125 @@ def test_an_outbox_that_has_grown_beyond_what_it_lost_stops_as_well(*, is_notice
     # What c lacks of it is lost: where it was to be read from other records stand.
     came = [one.value() for one in mesh.delivered()]
     assert came == [b"0", b"1", b"2", None, b"4", b"5", b"6", b"7"]
+
+
+def accept_all(mesh: SmallMesh) -> None:
+    for stop in stops(mesh):
+        mesh.write(
+            mesh.names.config(), encode_stop(stop), key=accept_key("a", stop.topic, stop.partition)
+        )
+    mesh.run(10_000)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_log_that_is_cut_off_again_before_its_loss_is_accepted_is_another_loss(
+    *, dies: bool
+) -> None:
+    """Where it is to go on, new records stand before the position. Spec: R6."""
+    mesh = SmallMesh()
+    publish(mesh, b"0", b"1", b"2", b"3")
+    mesh.run()
+    mesh.kafka.truncate(INGRESS, 1)
+    mesh.run(6_000)
+    publish(mesh, b"unread", b"unread")
+    mesh.kafka.truncate(INGRESS, 3)
+    publish(mesh, b"new 0", b"new 1", b"new 2")
+    if dies:
+        mesh.world.kill("a")
+        mesh.world.start("a")
+        mesh.run(6_000)
+    accept_all(mesh)
+    [stop] = stops(mesh)
+    assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 2, 4)
+    accept_all(mesh)
+    assert stops(mesh) == []
+    assert delivered(mesh) == [b"0", b"1", b"2", b"3", b"new 0", b"new 1", b"new 2"]
+
+
+def test_a_log_that_is_cut_off_again_as_soon_as_its_loss_is_accepted_is_found() -> None:
+    """By which leader it was read is known still, though nothing was read since. Spec: R6."""
+    mesh = SmallMesh()
+    publish(mesh, b"0", b"1", b"2", b"3")
+    mesh.run()
+    mesh.kafka.truncate(INGRESS, 1)
+    mesh.run(6_000)
+    accept_all(mesh)
+    mesh.world.kill("a")
+    mesh.kafka.truncate(INGRESS, 2)
+    publish(mesh, b"new 0", b"new 1", b"new 2")
+    mesh.world.start("a")
+    mesh.run(10_000)
+    [stop] = stops(mesh)
+    assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 1, 3)
+    accept_all(mesh)
+    assert delivered(mesh) == [b"0", b"1", b"2", b"3", b"new 0", b"new 1", b"new 2"]
+
+
+@pytest.mark.parametrize("come", [0, 1])
+def test_a_marker_may_stand_where_the_last_record_stood(come: int) -> None:
+    """Nobody sees it: the first record behind it, or none, says nothing of those before. R6."""
+    mesh = SmallMesh()
+    publish(mesh, b"0", b"1", b"2", b"3")
+    mesh.run()
+    mesh.world.kill("a")
+    mesh.kafka.truncate(INGRESS, 2)
+    writer = mesh.kafka.writer("client", "client")
+    writer.begin()
+    writer.produce(INGRESS.topic, b"new", partition=0, headers=[subject("x")])
+    writer.commit()
+    publish(mesh, *(b"newer" for _ in range(come)))
+    mesh.world.start("a")
+    mesh.run(20_000)
+    [stop] = stops(mesh)
+    assert (stop.reason, stop.first, stop.next) == (StopReason.TRUNCATED, 2, 4)
+    accept_all(mesh)
+    news = [b"new", *(b"newer" for _ in range(come))]
+    assert delivered(mesh) == [b"0", b"1", b"2", b"3", *news]
+
+
+def test_a_marker_before_the_position_is_no_loss() -> None:
+    """A log may be cut off behind one, and nothing is read before the next record comes."""
+    mesh = SmallMesh()
+    writer = mesh.kafka.writer("client", "client")
+    writer.begin()
+    writer.produce(INGRESS.topic, b"0", partition=0, headers=[subject("x")])
+    writer.commit()
+    publish(mesh, b"1")
+    mesh.run()
+    mesh.kafka.truncate(INGRESS, 1)
+    mesh.kafka.topics[INGRESS.topic].logs[0].append(None, None, None, (1, 0), 1 << 40)
+    mesh.kafka.topics[INGRESS.topic].logs[0].end_transaction(1 << 40, committed=False)
+    mesh.run(6_000)
+    accept_all(mesh)
+    mesh.run(60_000)
+    publish(mesh, b"2")
+    mesh.run(10_000)
+    assert stops(mesh) == []
+    assert delivered(mesh) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_source_that_rests_looks_again_before_it_reads_on(*, is_paused: bool) -> None:
+    """Nobody reads there meanwhile, and nobody is told that the log has lost its end. R6."""
+    slow = Slow()
+    mesh = SmallMesh(commits=lambda: slow)
+    paused = subject_pause_key(SubjectPauseKey("a", "y"))
+    publish(mesh, b"0", b"1", b"2", b"3")
+    if is_paused:
+        mesh.run()
+        mesh.write(mesh.names.config(), encode_pause(Pause("")), key=paused)
+        mesh.publish(b"awaited", [subject("y")])
+        mesh.run(1_000)
+    else:
+        slow.looks[ZERO] = 100
+        mesh.run(300)
+    mesh.kafka.truncate(INGRESS, 3)
+    publish(mesh, *(b"new %d" % number for number in range(5)))
+    slow.looks[ZERO] = 0
+    mesh.write(mesh.names.config(), None, key=paused)
+    mesh.run(10_000)
+    [stop] = stops(mesh)
+    assert (stop.reason, stop.next) == (StopReason.TRUNCATED, 4)
+    accept_all(mesh)
+    news = [b"new %d" % number for number in range(5)]
+    assert delivered(mesh) == [b"0", b"1", b"2", b"3", *news]
