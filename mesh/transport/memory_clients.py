@@ -47,7 +47,7 @@ class MemoryReader:
         self._shape = -1
         self._first = 0
         self._lost: dict[TopicPartition, None] = {}
-        self._last: dict[TopicPartition, MemoryRecord] = {}
+        self._led: dict[TopicPartition, int] = {}
         self._elections = broker.elections
         self._seen = -1
         self._moved = False
@@ -57,7 +57,7 @@ class MemoryReader:
         self._positions.update(positions)
         for place in positions:
             self._lost.pop(place, None)
-            self._last.pop(place, None)
+            self._led.pop(place, None)
         self._unasked |= {place.topic for place in positions} - self._asked
         self._reorder()
 
@@ -66,7 +66,7 @@ class MemoryReader:
         for place in partitions:
             self._positions.pop(place, None)
             self._lost.pop(place, None)
-            self._last.pop(place, None)
+            self._led.pop(place, None)
         self._reorder()
 
     @property
@@ -143,15 +143,15 @@ class MemoryReader:
     def _validate(self) -> None:
         """Lose the positions before which a later leader has written, as the client library does.
 
-        It knows by which leader the last record was written that it has returned since it was
-        assigned, and asks whenever there is another one.
+        It knows by which leader it fetched last, if anything since the partition was assigned, and
+        asks whenever there is another one.
         """
         self._elections = self._broker.elections
-        for place, last in list(self._last.items()):
+        for place, epoch in self._led.items():
             log, position = self._broker.log(place), self._positions[place]
             if log is None or place in self._lost:
                 continue
-            if log.agrees_until(last.leader_epoch() or 0, min(position, log.end)) < position:
+            if log.agrees_until(epoch, min(position, log.end)) < position:
                 self._lost[place] = None
 
     def _take(
@@ -167,13 +167,12 @@ class MemoryReader:
             return
         stable = log.stable
         self._moved = self._moved or position != stable
+        if position < stable:
+            self._led[place] = log.leader_epoch
         while position < stable and len(found) < limit:
             stop = min(stable, position + limit - len(found))
             chunk = log.entries[position - log.start : stop - log.start]
-            seen = [record for record in chunk if record is not None]
-            if seen:
-                self._last[place] = seen[-1]
-            found.extend(seen)
+            found.extend([record for record in chunk if record is not None])
             position = stop
         self._positions[place] = position
 
@@ -187,7 +186,7 @@ class MemoryReader:
         for place in lost:
             # Not read again until it is reassigned, as the client library does.
             self._positions.pop(place, None)
-            self._last.pop(place, None)
+            self._led.pop(place, None)
         if lost:
             self._lost.clear()
             self._reorder()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from mesh.model.control import Pause, Stop
 from mesh.transport.port import TopicPartition
@@ -23,6 +23,8 @@ AT = TopicPartition(INGRESS, 0)
 PAUSE = subject_pause_key(SubjectPauseKey("a", "x"))
 LOOK_MS = 6_000
 """After so long a worker that lives has looked whether a topic is still the same."""
+PLAIN, COMMITTED, ABORTED = "plain", "committed", "aborted"
+WAYS = st.sampled_from([PLAIN, PLAIN, COMMITTED, ABORTED])
 MOMENTS = st.sampled_from([1, 200, LOOK_MS, LOOK_MS])
 
 
@@ -43,75 +45,63 @@ class LostEnds(RuleBasedStateMachine):
 
     # -- the log ------------------------------------------------------------------------------
 
-    @initialize(count=st.integers(1, 6))
-    def begin(self, count: int) -> None:
-        self.append(count, LOOK_MS)
-
-    @rule(count=st.integers(1, 4), ms=MOMENTS)
-    def append(self, count: int, ms: int) -> None:
-        self.node.publish(count)
-        self.node.run(ms)
-
-    @rule(count=st.integers(1, 3), is_kept=st.booleans(), ms=MOMENTS)
-    def append_at_once(self, count: int, ms: int, *, is_kept: bool) -> None:
+    @rule(count=st.integers(1, 4), way=WAYS, ms=MOMENTS)
+    def append(self, count: int, way: str, ms: int) -> None:
         """A transaction takes one offset more, of a marker that nobody sees."""
-        self.writer.begin()
-        for _ in range(count):
-            value = b"%d" % self.node.published
-            self.writer.produce(AT.topic, value, partition=0, headers=[subject("x")])
-            self.node.published += 1
-        (self.writer.commit if is_kept else self.writer.abort)()
+        if way == PLAIN:
+            self.node.publish(count)
+        else:
+            self.writer.begin()
+            for _ in range(count):
+                value = b"%d" % self.node.published
+                self.writer.produce(AT.topic, value, partition=0, headers=[subject("x")])
+                self.node.published += 1
+            (self.writer.commit if way == COMMITTED else self.writer.abort)()
         self.node.run(ms)
 
-    @rule(records=st.integers(1, 4), come=st.integers(0, 6), ms=MOMENTS)
-    def cut_off(self, records: int, come: int, ms: int) -> None:
-        """Others may stand there before anybody looks."""
+    @rule(
+        had=st.integers(0, 4),
+        after=MOMENTS,
+        records=st.integers(1, 6),
+        come=st.lists(st.tuples(st.integers(1, 3), WAYS), max_size=3),
+        ms=MOMENTS,
+    )
+    def cut_off(
+        self, had: int, after: int, records: int, come: list[tuple[int, str]], ms: int
+    ) -> None:
+        """Some of it may have been read, and others may stand there before anybody looks."""
+        if had:
+            self.append(had, PLAIN, after)
         self.kafka.truncate(AT, records)
-        if come:
-            self.node.publish(come)
+        for count, way in come:
+            self.append(count, way, 0)
         self.node.run(ms)
 
-    @rule(records=st.integers(1, 4), ms=MOMENTS)
-    def cut_off_in_a_transaction(self, records: int, ms: int) -> None:
-        """What comes first has a marker behind it."""
-        self.kafka.truncate(AT, records)
-        self.append_at_once(1, ms, is_kept=True)
-
-    @rule(count=st.integers(1, 2), ms=MOMENTS)
-    def delete(self, count: int, ms: int) -> None:
-        log = self.kafka.topics[AT.topic].logs[0]
-        self.kafka.admin().delete_before({AT: min(log.end, log.start + count)})
-        self.node.run(ms)
-
-    @rule(times=st.integers(1, 2))
-    def recreate(self, times: int) -> None:
-        """Nothing comes before the next look: until then it would be taken for the former's."""
-        for _ in range(times):
+    @rule(count=st.integers(0, 2), ms=MOMENTS)
+    def delete_or_recreate(self, count: int, ms: int) -> None:
+        """Nothing comes to a new topic before the next look, but it may be another one by then."""
+        if count:
+            log = self.kafka.topics[AT.topic].logs[0]
+            self.kafka.admin().delete_before({AT: min(log.end, log.start + count)})
+            self.node.run(ms)
+        else:
             self.kafka.recreate(AT.topic)
             self.node.run(LOOK_MS)
 
     # -- its reader ---------------------------------------------------------------------------
 
-    @rule(ms=MOMENTS)
-    def die_or_come_back(self, ms: int) -> None:
-        if self.is_alive:
-            self.world.kill("a")
+    @rule(what=st.sampled_from(["dies", "rests", "goes on", "lags"]), ms=MOMENTS)
+    def disturb(self, what: str, ms: int) -> None:
+        """It dies or comes back, rests before the next record, or commits late what it has read."""
+        if what == "dies":
+            (self.world.kill if self.is_alive else self.world.start)("a")
+            self.is_alive = not self.is_alive
+        elif what == "lags":
+            self.node.slow.looks[ZERO] = 30 - self.node.slow.looks[ZERO]
         else:
-            self.world.start("a")
-        self.is_alive = not self.is_alive
+            value = encode_pause(Pause("")) if what == "rests" else None
+            self.node.write(self.node.names.config(), value, PAUSE)
         self.node.run(ms)
-
-    @rule(is_paused=st.booleans(), ms=MOMENTS)
-    def pause(self, ms: int, *, is_paused: bool) -> None:
-        """What is read no further for a while is assigned again later."""
-        value = encode_pause(Pause("")) if is_paused else None
-        self.node.write(self.node.names.config(), value, PAUSE)
-        self.node.run(ms)
-
-    @rule(looks=st.sampled_from([0, 3, 30]))
-    def commit_late(self, looks: int) -> None:
-        """What was read is not committed yet when the log changes."""
-        self.node.slow.looks[ZERO] = looks
 
     @rule(ms=MOMENTS)
     def accept(self, ms: int) -> None:
@@ -124,10 +114,10 @@ class LostEnds(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Everything heals, and an operator accepts what is lost until nothing is left of it."""
-        self.pause(0, is_paused=False)
-        self.commit_late(0)
+        self.node.slow.looks[ZERO] = 0
+        self.disturb("goes on", 0)
         if not self.is_alive:
-            self.die_or_come_back(0)
+            self.disturb("dies", 0)
         for _ in range(8):
             self.node.run(2 * LOOK_MS)
             if not self.stops():
@@ -140,4 +130,4 @@ class LostEnds(RuleBasedStateMachine):
 
 
 TestLostEnds = LostEnds.TestCase
-TestLostEnds.settings = settings(examples(40), stateful_step_count=16)
+TestLostEnds.settings = settings(examples(60), stateful_step_count=8)
