@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from mesh.core.holds import Holds
-from mesh.lane import relinking, resuming
+from mesh.lane import accepted_losses, relinking
 from mesh.lane.batch import Batch
 from mesh.lane.following import Following
 from mesh.lane.link_ages import LinkAges
@@ -83,7 +83,7 @@ def a_log_is_cut_off_again_before_that_is_accepted() -> None:
 
 @CURED.found_by(a_log_is_cut_off_again_before_that_is_accepted)
 def what_is_accepted_is_what_is_lost(patches: Patches) -> None:
-    patches.put(resuming, "known_until", lambda stop: 0)
+    patches.put(accepted_losses, "known_until", lambda stop: 0)
 
 
 def a_log_is_cut_off_again_after_that_is_accepted() -> None:

@@ -10,17 +10,16 @@ import structlog
 
 from mesh.core.local_links import LocalLink
 from mesh.errors import TransportError
+from mesh.lane.accepted_losses import accept_loss, known_until
 from mesh.lane.cuts import tell_cuts
 from mesh.lane.handover import tell_position
 from mesh.lane.lane import Lane
 from mesh.lane.relinking import begin_links
 from mesh.lane.resuming import (
     Bounds,
-    accept_loss,
     begin_of,
     go_on,
     is_reserved,
-    known_until,
     note_leader,
     stop_of,
     stop_source,

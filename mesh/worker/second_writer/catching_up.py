@@ -10,10 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import methodcaller
+from sys import maxsize
 
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.lane.lane import Lane
+from mesh.lane.resuming import stop_of
 from mesh.lane.sources import Source
 from mesh.model.control import Stop, StopReason
 from mesh.model.inputs import Input
@@ -107,7 +108,9 @@ class CatchUp:
                 raise TransportUnavailableError(f"Kafka cluster {cluster} does not answer")
             self._kafka[source.at] = cluster
             asked.setdefault(cluster, []).append(source.at)
-        cut_off = {at: (self.lane.leader_epoch(at), end) for at, end in self._ends.items()}
+        epochs = {at: self.lane.leader_epoch(at) for at in self._ends}
+        known = {at: maxsize if epoch is None else epoch for at, epoch in epochs.items()}
+        cut_off = {at: (epoch, self._ends[at]) for at, epoch in known.items()}
         return _opening({one: kafka[one] for one in asked}, asked, cut_off, begins, name)
 
     def begin(self, opened: CatchUpStart) -> None:
@@ -118,16 +121,13 @@ class CatchUp:
         for at in opened.silent:
             del self._kafka[at]
         for source in [one for one in self.sources if one.at in self._kafka]:
-            at = source.at
-            begin = opened.begins[at]
+            at, begin = source.at, opened.begins[source.at]
             start = opened.starts.get(at, begin)
             if at in self._ends:
-                # It may have been cut off again: the lane finds that when its loss is accepted.
-                self._ends[at] = min(self._ends[at], opened.ends.get(at, 0))
+                self._ends[at] = min(self._ends[at], opened.ends.get(at, 0))  # cut off again
             # Deletions beyond the lane's position are for the lane to report.
             if (kept := min(start, self._end(at))) > begin:
-                reason = StopReason.RETENTION
-                stop = Stop(at.topic, at.partition, source.topic_id, reason, begin, kept)
+                stop = stop_of(at, source.topic_id, StopReason.RETENTION, begin, kept)
                 self.lost.append(stop)
             if begin >= self._ends.get(at, begin + 1):
                 # Its log breaks off before that: the stop covers all the rest.
@@ -211,7 +211,7 @@ class CatchUp:
 
     def _ready(self, at: TopicPartition) -> int:
         """Return how many records of a source wait to be written."""
-        return bisect_left(self._unsent[at], self._end(at), key=_offset_of)
+        return bisect_left(self._unsent[at], self._end(at), key=lambda one: one.offset())
 
     def _is_passed(self, source: Source) -> bool:
         if source.at not in self._kafka:
@@ -249,9 +249,6 @@ class CatchUp:
             reader.close()
 
 
-_offset_of: Callable[[Record], int] = methodcaller("offset")
-
-
 def is_reachable(lanes: Lanes, source: Source) -> bool:
     """Return whether the Kafka cluster of a source is not known to be away."""
     return lanes.sources.readers[_kafka_of(lanes, source)].reachable()
@@ -265,7 +262,7 @@ def _kafka_of(lanes: Lanes, source: Source) -> str:
 def _opening(
     kafka: Mapping[str, KafkaCluster],
     asked: Mapping[str, Sequence[TopicPartition]],
-    cut_off: Mapping[TopicPartition, tuple[int | None, int]],
+    cut_off: Mapping[TopicPartition, tuple[int, int]],
     begins: Mapping[TopicPartition, int],
     name: str,
 ) -> Steps[CatchUpStart]:
@@ -275,11 +272,8 @@ def _opening(
         for cluster, places in asked.items():
             admin, logs = kafka[cluster].admin(), [at for at in places if at in cut_off]
             opened.starts |= _told(admin.starts, places, opened.silent)
-            opened.ends |= _told(admin.ends, logs, opened.silent)
-            for at in [one for one in logs if one in opened.ends]:
-                epoch, end = cut_off[at]
-                if epoch is not None:  # it may have been cut off again, and have grown since
-                    opened.ends[at] = min(opened.ends[at], admin.agrees_until(at, epoch, end))
+            for at, end in _told(admin.ends, logs, opened.silent).items():
+                opened.ends[at] = min(end, admin.agrees_until(at, *cut_off[at]))
             if topics := {at.topic: None for at in places if at not in opened.silent}:
                 opened.readers[cluster] = kafka[cluster].reader(name, topics=topics)
     except BaseException:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mesh.lane.resuming import accept_loss, go_on, reached, stop_of
+from mesh.lane.accepted_losses import accept_loss
+from mesh.lane.resuming import go_on, reached, stop_of
 from mesh.lane.truncations import accepted_truncations
 from mesh.model.control import Stop, StopReason
 from mesh.model.facts import (
