@@ -27,7 +27,7 @@ def undrained(tally: Tally, faults: FaultRunner) -> tuple[Sequence[str], Mapping
         if behind <= 0:
             continue
         stopped = reader not in faults.serving()
-        if stopped or (owner != reader and faults.is_closed(owner, reader)):
+        if stopped or (owner != reader and faults.waits_for_link(reader, owner)):
             waiting[str(place)] = behind
         else:
             left.append(f"{place} lacks {behind}")

@@ -61,8 +61,16 @@ class FaultRunner:
         """Return whether this end of a link is cut off."""
         return self._cut.get(frozenset((node, other)), other) in (None, node)
 
+    def waits_for_link(self, reader: str, other: str) -> bool:
+        """Return whether this end of a link reads no messages of the other: cut off, or disabled.
+
+        Of a link that is cut at one end alone the other end reads on.
+        """
+        ends = frozenset((reader, other))
+        return ends in self._disabled or self._reads_nothing(reader, other)
+
     def is_closed(self, one: str, other: str) -> bool:
-        """Return whether nothing comes over the link of two nodes: it is cut or disabled."""
+        """Return whether the link of two nodes is cut, be it at one end alone, or disabled."""
         return self.is_cut(one, other) or frozenset((one, other)) in self._disabled
 
     def is_excused(self, source: str, target: str) -> bool:

@@ -10,7 +10,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.lab.driver import Driver
 from mesh.lab.play import run_step
 from mesh.lab.simulated import SimulatedBackend
-from mesh.lab.steps import Drain, Kill, Publish, Settle, Slow, Start, Step, Subscribe
+from mesh.lab.steps import Cut, Drain, Kill, Publish, Settle, Slow, Start, Step, Subscribe
 from mesh.lab.tally import Tally
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
@@ -113,3 +113,22 @@ def test_those_that_died_with_their_worker_are_waited_for_once(driver: Driver) -
     run(driver, Drain())
     assert driver.tally.endpoints["b/s"].count == 0
     assert backend.now_ms() - begun_ms < 1_000
+
+
+def test_what_the_end_that_still_reads_lacks_is_waited_for(driver: Driver) -> None:
+    """A link that is cut at one end alone carries messages the other way; only there they wait."""
+    taken: list[Step] = [
+        Subscribe(node="a", endpoint="s", filter=">"),
+        Subscribe(node="b", endpoint="s", filter=">"),
+        Settle(),
+        Cut(link=["a", "b"], only="b"),
+        Publish(node="a", subject="x", count=5),
+        Publish(node="b", subject="x", count=7),
+    ]
+    for number, step in enumerate(taken):
+        run_step(driver, number, step)
+    waiting = driver.drain(len(taken), 60)["waiting"]
+    assert isinstance(waiting, dict)
+    assert driver.tally.endpoints["a/s"].count == 12
+    assert driver.tally.endpoints["b/s"].count == 7
+    assert waiting and all(place.startswith("mesh.a.to.b.g") for place in waiting)
