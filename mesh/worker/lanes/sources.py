@@ -367,8 +367,12 @@ class Sources:
         if is_gone:
             self.last_read.doubt(at, last.leader_epoch() or 0)
         else:
-            place = {"topic": at.topic, "partition": at.partition}
-            log.error("source.outgrown", **place, offset=last.offset())
+            log.error(
+                "source.outgrown",
+                topic=at.topic,
+                partition=at.partition,
+                offset=last.offset(),
+            )
             self.last_read.doubt(at)
         return ()
 
