@@ -25,6 +25,11 @@ QUERY_VERSION = "v20"
 """Part of every checkpoint path: no query that reads other topics, and no auditor whose state has
 another shape, continues from an old one."""
 
+STATE, SPARK = "state", "spark"
+"""Folders of a checkpoint: of the auditor's own state, and of Spark's checkpoints."""
+
+TRIGGER_MAX_S = 86_400.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
@@ -156,15 +161,18 @@ def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSet
     """
     options = arguments().parse_args(argv)
     topology = load_topology(options.file)
-    problems = [*_limits(options), *_past_problems(options)]
     state = Path(platformdirs.user_state_dir("trellis-mesh"), "audit", topology.name)
+    checkpoint = (options.checkpoint or state) / QUERY_VERSION
+    problems = [*_limits(options), *_past_problems(options)]
+    if _past(options) is None:
+        problems += _checkpoint_problems(checkpoint, is_given=options.checkpoint is not None)
     return AuditSettings(
         topology=topology,
         kafka=_kafka(topology, options.bootstrap, environment, problems),
-        checkpoint=(options.checkpoint or state) / QUERY_VERSION,
+        checkpoint=checkpoint,
         cache=cache_of(environment),
         until_drained=options.until_drained,
-        trigger_s=max(options.trigger, 0.0),
+        trigger_s=options.trigger,
         offsets_max=options.batch,
         memory=options.memory,
         cores=options.cores,
@@ -187,9 +195,10 @@ def _limits(options: argparse.Namespace) -> list[Problem]:
         where = f"--memory {options.memory}"
         message = "write a size with its unit, 1g or 1500m"
         problems.append(Problem(code="ARGUMENT", message=message, where=where))
-    if options.checkpoint is not None and (fault := _folder_fault(options.checkpoint)):
-        where = f"--checkpoint {options.checkpoint}"
-        problems.append(Problem(code="ARGUMENT", message=fault, where=where))
+    if not 0 <= options.trigger < TRIGGER_MAX_S:
+        message = "write seconds, 0 or more, less than a day"
+        where = f"--trigger {options.trigger}"
+        problems.append(Problem(code="ARGUMENT", message=message, where=where))
     if options.master and _MASTER.fullmatch(options.master) is None:
         message = "write spark://HOST:PORT, k8s://URL, yarn, or local[N]"
         where = f"--master {options.master}"
@@ -197,8 +206,19 @@ def _limits(options: argparse.Namespace) -> list[Problem]:
     return problems
 
 
+def _checkpoint_problems(checkpoint: Path, *, is_given: bool) -> list[Problem]:
+    """Return why no state can be kept in a folder; nothing is created yet."""
+    faults = [_folder_fault(checkpoint / name) for name in (STATE, SPARK)]
+    where = f"--checkpoint {checkpoint.parent}" if is_given else "--checkpoint"
+    return [
+        Problem(code="ARGUMENT", message=fault, where=where)
+        for fault in dict.fromkeys(faults)
+        if fault is not None
+    ]
+
+
 def _folder_fault(path: Path) -> str | None:
-    """Return why no folder can be at a place, or None; nothing is created yet."""
+    """Return why no folder can be at a place, or None."""
     there = next(one for one in (path, *path.absolute().parents) if one.exists())
     if not there.is_dir():
         return f"{there} is no folder; name another place"

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from mesh.errors import StartError
 from mesh.model.topics import TopicNames
 from streaming.audits.canaries import Canaries
-from streaming.config import AuditSettings
+from streaming.config import SPARK, STATE, AuditSettings
 from streaming.connectors.checkpoint import read_positions
 from streaming.connectors.logs import Logs
 from streaming.connectors.options import java_options
@@ -123,7 +123,7 @@ def _audit(
     answered(lambda: topics.create(tables))
     status = TopicPartition(names.audit("status"), 0)
     _refuse_a_second(lambda: answered(lambda: logs.ends([status])), status, stopping)
-    checkpoint = settings.checkpoint / "spark"
+    checkpoint = settings.checkpoint / SPARK
     kafka_clusters = AuditedKafkaClusters(
         topology.prefix,
         {name: Logs(session, options) for name, options in kafka.items()},
@@ -135,7 +135,7 @@ def _audit(
         port.see(outputs)
 
     flock = Flock(Canaries(token_hex(4)), settings.kafka, stopping, say)
-    snapshots, findings = Snapshots(settings.checkpoint / "state"), names.audit("findings")
+    snapshots, findings = Snapshots(settings.checkpoint / STATE), names.audit("findings")
     auditor = Auditor(
         topology=topology,
         rereader=Rereader(session, topology, kafka_clusters, kafka),

@@ -83,9 +83,16 @@ class Snapshots:
         _write(self.folder / TOLD, json.dumps([*ids]).encode())
 
     def told(self) -> Sequence[str]:
-        """Return the findings that were written since a state was saved."""
+        """Return the findings that were written since a state was saved.
+
+        Raises:
+            ConfigError: The file does not hold that.
+        """
         path = self.folder / TOLD
-        return [*map(str, json.loads(path.read_text()))] if path.exists() else ()
+        try:
+            return [*map(str, json.loads(path.read_text()))] if path.exists() else ()
+        except (OSError, ValueError, TypeError) as error:
+            raise _no_state(path) from error
 
     def packed(self, blocks: Blocks) -> Iterator[bytes]:
         """Yield blocks as a snapshot holds them."""
@@ -121,9 +128,7 @@ class Snapshots:
                 key, block = block_of([*map(json.loads, others[at : at + LINES])])
                 state.certifier.blocks.open.setdefault(key.place, {})[key.number] = block
         except _NO_STATE as error:
-            message = "is no state of this auditor; remove the checkpoint folder to begin again"
-            problem = Problem(code="CHECKPOINT", message=message, where=str(path))
-            raise ConfigError([problem]) from error
+            raise _no_state(path) from error
         return state
 
     def _batches(self) -> list[int]:
@@ -137,6 +142,11 @@ class Snapshots:
 
     def _path(self, batch: int) -> Path:
         return self.folder / f"{batch}{SUFFIX}"
+
+
+def _no_state(path: Path) -> ConfigError:
+    message = "is no state of this auditor; remove the checkpoint folder to begin again"
+    return ConfigError([Problem(code="CHECKPOINT", message=message, where=str(path))])
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -38,7 +38,7 @@ from streaming.job.outputs import (
     take_outputs,
 )
 from streaming.job.plain import from_plain, to_plain
-from streaming.job.snapshots import KEPT, Snapshots
+from streaming.job.snapshots import KEPT, TOLD, Snapshots
 from streaming.job.state import State
 from streaming.tables.digest import Digest
 from streaming.tables.rows import IngressRow, SourceKey, TopicPartition, UnwantedRow
@@ -312,15 +312,44 @@ def test_how_much_it_may_use_is_a_setting(tmp_path: Path):
     assert settings.master == "spark://s:7077"
     wrong = ["--cores", "0", "--memory", "much", "--batch", "-1", "--master", "somewhere"]
     wrong += ["--checkpoint", str(path / "below")]  # below a file: each batch failed there
+    wrong += ["--trigger", "nan"]
     with pytest.raises(ConfigError) as caught:
         settings_of(["-f", str(path), *wrong, "--bootstrap", "k1=here:1"], {})
     assert [problem.where for problem in caught.value.problems] == [
         "--cores 0",
         "--batch -1",
         "--memory much",
-        f"--checkpoint {path}/below",
+        "--trigger nan",
         "--master somewhere",
+        f"--checkpoint {path}/below",
     ]
+
+
+@pytest.mark.parametrize("spoilt", ["", QUERY_VERSION, f"{QUERY_VERSION}/spark"])
+def test_a_checkpoint_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str
+) -> None:
+    """Wherever in it, and also where nobody has said where it shall be: else no batch is taken."""
+    path, state = tmp_path / "mesh.yaml", tmp_path / "state"
+    path.write_text(FILE)
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    kept = state / "trellis-mesh" / "audit" / "small"
+    (kept / spoilt).parent.mkdir(parents=True)
+    (kept / spoilt).write_text("no folder")
+    base = ["-f", str(path), "--bootstrap", "k1=here:1"]
+    for words in (base, [*base, "--checkpoint", str(kept)]):
+        with pytest.raises(ConfigError, match=f"{kept / spoilt} is no folder; name another") as told:
+            settings_of(words, {})
+        assert len(told.value.problems) == 1
+    assert settings_of([*base, "--from", "1"], {}).past  # keeps nothing
+
+
+@pytest.mark.parametrize("text", ["{", "7", "\udcff"])
+def test_a_note_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
+    """Of what was told before the state was saved: the auditor wrote no such file."""
+    (tmp_path / TOLD).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match="is no state of this auditor; remove the checkpoint"):
+        Snapshots(tmp_path).told()
 
 
 def test_a_past_range_is_a_setting_and_what_is_for_the_live_auditor_is_refused(tmp_path: Path):
