@@ -38,8 +38,8 @@ def application(live: Live, feed: Feed, access: Access, *, has_page: bool) -> Gu
         redirect_slashes=False,  # it would lead out of the path that a proxy serves this below
     )
     answer_errors(app)
-    # Of a router that is included, paths are made when somebody first asks: that one would wait, and
-    # the filters of warnings, which all threads share, would change while others work.
+    # Of a router that is included, paths are made when somebody first asks: that one would wait,
+    # and the filters of warnings, which all threads share, would change while others work.
     app.router.routes.extend(routes_of(live, feed).routes)
     _add_probes(app, live)
     _add_openapi(app, access)

@@ -47,9 +47,7 @@ def test_lists_wrap_what_commands_print(api: Api) -> None:
     assert api.get("roles") == {"items": [], "next": None, "unknown": []}
 
 
-def test_whoever_asks_first_finds_all_paths_made(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_asks_first_finds_all_paths_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """To make them changes filters of warnings, which the threads of other servers rely on."""
     changed, change = [], warnings.catch_warnings.__enter__
 
