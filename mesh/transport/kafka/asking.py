@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.patience import Patience
 from mesh.transport.kafka.faults import (
-    IDENTITY,
     Site,
     error_of,
     is_away,
     is_denied,
+    is_refused,
     transport_error,
 )
 from mesh.transport.kafka.settings import Settings
@@ -54,7 +54,7 @@ class _Identity:
 
     def on_error(self, error: KafkaError) -> None:
         """Record what the client reports."""
-        if error.code() in IDENTITY:
+        if is_refused(error):
             self.refused = error
 
 

@@ -107,6 +107,8 @@ _AWAY = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
+_CUT = tuple(KafkaError(code).str() for code in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT))
+"""What the client library says of a connection that broke, or of a broker that did not answer."""
 _WAITED = ("Failed while waiting for", "Timed out waiting for")
 """How the client library begins messages about its own waits."""
 
@@ -185,15 +187,25 @@ def error_of(exc: KafkaException) -> KafkaError:
     return error
 
 
+def is_refused(error: KafkaError) -> bool:
+    """Return whether the broker does not take us for whom we say that we are.
+
+    A handshake that broke off, or was not answered in time, has the same code and refuses nobody.
+    """
+    return error.code() in IDENTITY and not any(text in error.str() for text in _CUT)
+
+
 def is_away(error: KafkaError) -> bool:
     """Return whether trying again is right: no broker answers, or it asks for patience."""
-    return error.code() in _AWAY or error.retriable()
+    code = error.code()
+    return code in _AWAY or error.retriable() or (code in IDENTITY and not is_refused(error))
 
 
 def is_denied(error: KafkaError) -> bool:
     """Return whether the broker refuses for good."""
     code = error.code()
-    return any(code in codes for codes in (MISSING, _RIGHTS, IDENTITY, _SIZE, _CONFIGURATION))
+    is_listed = any(code in codes for codes in (MISSING, _RIGHTS, _SIZE, _CONFIGURATION))
+    return is_listed or is_refused(error)
 
 
 def is_of_record(error: KafkaError) -> bool:

@@ -20,10 +20,10 @@ from mesh.errors import (
 )
 from mesh.transport.kafka.faults import (
     FENCED,
-    IDENTITY,
     MOVED,
     error_of,
     is_away,
+    is_refused,
     served,
     transport_error,
 )
@@ -97,7 +97,7 @@ class Transactions:
                 error = error_of(exc)
                 self._take_news()
                 cause = state.last_error or error
-                if cause.code() in IDENTITY:
+                if is_refused(cause):
                     raise transport_error(state.site, what, cause) from exc
                 if not is_away(error):
                     raise transport_error(state.site, what, error) from exc

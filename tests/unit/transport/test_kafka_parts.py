@@ -72,6 +72,20 @@ def test_each_error_of_the_client_library_has_one_class(
     assert "\n" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("why", "kind"),
+    [
+        ("mechanism handshake failed: Local: Broker transport failure", TransportUnavailableError),
+        ("mechanism handshake failed: Local: Timed out", TransportUnavailableError),
+        ("authentication error: invalid credentials", TransportDeniedError),
+    ],
+)
+def test_only_an_answer_refuses_an_identity(why: str, kind: type[TransportError]) -> None:
+    """A broker that dies, or is slow, amid the handshake has the client library say the same code."""
+    error = KafkaError(KafkaError._AUTHENTICATION, f"sasl_ssl://k:9092/1: SASL {why}")
+    assert type(transport_error(Site("k", "k:9092"), "read", error)) is kind
+
+
 def test_an_exception_without_an_error_is_still_mapped() -> None:
     """The client library sometimes raises plain texts."""
     assert "odd" in error_of(KafkaException("odd")).str()
