@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import TopicSpec
 from tests.conftest import ClustersOf
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -23,14 +24,19 @@ def _spent_s(action: Callable[[], object]) -> float:
 
 
 def test_a_successor_of_an_open_transaction_does_not_rest(kafka_clusters: ClustersOf) -> None:
-    """The client library alone rests for half a second: the best of three is compared in one run."""
+    """The client library alone rests for half a second; the best of both are compared in one run.
+
+    On a busy machine the best of a few says nothing yet. Who rests is never the quicker one.
+    """
     servers = kafka_clusters(1)[0]
     mark = uuid.uuid4().hex[:8]
     kafka = RealKafka("k", {"bootstrap.servers": servers})
     topic, identity = f"taking.{mark}", f"id.{mark}"
     kafka.admin().create([TopicSpec(name=topic, partitions=1)])
-    rests_s, takes_s = [], []
-    for _ in range(3):
+    rests_s: list[float] = []
+    takes_s: list[float] = []
+
+    def is_quicker() -> bool:
         for spent_s in rests_s, takes_s:
             former = kafka.writer("former", identity)
             former.begin()
@@ -42,5 +48,7 @@ def test_a_successor_of_an_open_transaction_does_not_rest(kafka_clusters: Cluste
                 client = Producer({"bootstrap.servers": servers, "transactional.id": identity})
                 spent_s.append(_spent_s(client.init_transactions))
             former.close()
+        return min(takes_s) < 0.8 * min(rests_s)
+
+    wait_until("a successor is quicker", is_quicker, so_far=lambda: (takes_s, rests_s))
     kafka.close()
-    assert min(takes_s) < 0.8 * min(rests_s), (takes_s, rests_s)
