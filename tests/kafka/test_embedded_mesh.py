@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from confluent_kafka import Consumer
 
@@ -51,7 +49,7 @@ def test_a_node_that_does_not_serve_says_why(
     kafka_software: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its log goes with the mesh, before anybody could look into it."""
-    program = [sys.executable, "-c", "print('no port is free for the node')"]
+    program = ["sh", "-c", "echo no port is free for the node"]  # it has said so when time is up
     monkeypatch.setattr(Fleet, "command", lambda *_: program)
     monkeypatch.setattr("mesh.testing.embedded.SERVE_S", 3.0)
     with pytest.raises(StartError, match=r"a, b did not begin to serve[^\n]*\n.*no port is free"):

@@ -31,6 +31,7 @@ from mesh.local.jars import KafkaSoftware
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.operate.messages.dead_letters import read_letters
+from mesh.transport.kafka.asking import REQUEST_S
 from mesh.view.mesh_view import MeshView
 from tests.kafka.clients import Publishing, Received
 from tests.kafka.poison import OF_INGRESS, poison
@@ -42,6 +43,9 @@ pytestmark = pytest.mark.kafka
 TURN_MS = 1_000
 REQUESTS = 5
 """A turn may commit what the node says to its neighbours: so many requests, one after the other."""
+IN_VAIN_MS = int(900 * REQUEST_S)
+"""Whoever waits for brokers that do not answer waits for about a whole request: on a busy machine
+threads of one process wait for each other, too, but not for so long."""
 BOUNDED = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "268435456"}
 
 
@@ -106,16 +110,22 @@ class Storm:
     def watch_turns(self) -> None:
         """Judge turns from now on."""
         self._read = {path: path.stat().st_size for path in self._logs()}
-        self.publishing["b"].slowest_s = 0.0
+        for one in self.publishing.values():
+            one.slowest_s = 0.0
 
-    def judge_turns(self) -> None:
-        """Have no turn of a or b wait for more than a second, and what healthy brokers take."""
+    def judge_turns(self, healthy: str) -> None:
+        """Have no turn of a or b wait for more than a second, and what healthy brokers take.
+
+        Args:
+            healthy: Nodes all of whose brokers answer; how soon, their clients know.
+        """
         found: list[int] = []
         for path in self._logs():
             text = path.read_bytes()[self._read.get(path, 0) :].decode(errors="replace")
             found += [json.loads(one)["ms"] for one in text.splitlines() if '"turn.long"' in one]
-        slowest_ms = int(1_000 * self.publishing["b"].slowest_s)
-        assert max(found, default=0) < TURN_MS + REQUESTS * slowest_ms, (found, slowest_ms)
+        slowest_ms = int(1_000 * max(self.publishing[node].slowest_s for node in healthy))
+        limit_ms = max(IN_VAIN_MS, TURN_MS + REQUESTS * slowest_ms)
+        assert max(found, default=0) < limit_ms, (found, slowest_ms)
         self.watch_turns()
 
     def _logs(self) -> list[Path]:
@@ -203,7 +213,7 @@ def test_a_storm_of_strangers(storm: Storm) -> None:
     storm.clients["a"].subscribe("refused", "storm/>")
     says(storm, "collides")
     storm.flows("ab", "strangers write and a topic is refused")
-    storm.judge_turns()
+    storm.judge_turns("ab")
 
     # A broker stands still. Until the others lead in its place ends of transactions wait, and the
     # turns that end them.
@@ -222,7 +232,7 @@ def test_a_storm_of_strangers(storm: Storm) -> None:
     wait_until("a serves again", storm.fleet.ready_file("a").exists)
     storm.flows("ab", "a region is dead")
     storm.flows("ab", "it stays so")
-    storm.judge_turns()
+    storm.judge_turns("b")
 
     # All is mended.
     storm.fleet.brokers["dead"].restart()
