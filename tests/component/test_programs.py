@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 COMPILES = """\
 #!/bin/sh
@@ -19,11 +21,10 @@ sleep 600 &
 echo "$$ $!" > "$PIDS.new" && mv "$PIDS.new" "$PIDS"
 wait
 """
-WITHIN_S = 30.0
 
 
 def until(holds: Callable[[], bool]) -> bool:
-    end_s = time.monotonic() + WITHIN_S
+    end_s = time.monotonic() + PATIENCE_S
     while not holds() and time.monotonic() < end_s:
         time.sleep(0.05)
     return holds()
@@ -49,7 +50,7 @@ def test_a_build_that_is_told_to_end_leaves_nothing_running(tmp_path: Path) -> N
             assert until(pids.exists)
             running = [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
             build.terminate()
-            assert build.wait(WITHIN_S) == 128 + signal.SIGTERM
+            assert build.wait(PATIENCE_S) == 128 + signal.SIGTERM
         finally:
             build.kill()
     assert until(lambda: all(map(is_gone, running)))

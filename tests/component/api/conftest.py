@@ -27,6 +27,7 @@ from mesh.model.topology import Topology
 from mesh.operate.watch import Watch
 from mesh.trees.settings import Settings
 from tests.component.in_memory_mesh import CHAIN, Mesh
+from tests.patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Api:
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
-        loop_is_set.wait(10)
+        loop_is_set.wait(PATIENCE_S)
         deadline = threading.Event()
         while not self._server.started:
             deadline.wait(0.01)
@@ -110,7 +111,7 @@ class Api:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.feed.end)
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
     _loop: asyncio.AbstractEventLoop = field(init=False)
     turn: threading.Lock = field(default_factory=threading.Lock)
@@ -134,7 +135,7 @@ class Api:
         request = urllib.request.Request(self.url + path, data=body, headers=named)
         opener = urllib.request.build_opener(_NoRedirects())
         try:
-            with opener.open(request, timeout=30) as answer:
+            with opener.open(request, timeout=PATIENCE_S) as answer:
                 return Answer(answer.status, dict(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
             return Answer(error.code, dict(error.headers), error.read())
@@ -153,7 +154,7 @@ class Api:
         assert "Traceback" not in answer.data["detail"]
         return str(answer.data["detail"])
 
-    def lets_all_go(self, within_s: float = 10) -> None:
+    def lets_all_go(self, within_s: float = PATIENCE_S) -> None:
         """Wait until no client is connected any more."""
         ends_s, tick = time.monotonic() + within_s, threading.Event()
         while self._server.server_state.connections:

@@ -12,13 +12,14 @@ import pytest
 
 from mesh.api.feed import KEPT_MAX, Feed
 from tests.component.api.conftest import Api
+from tests.patience import PATIENCE_S
 
 
 class Viewer:
     """Reads server-sent events."""
 
     def __init__(self, api: Api, last_id: str = "", path: str = "/api/v1/events") -> None:
-        self._http = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=10)
+        self._http = http.client.HTTPConnection(urlsplit(api.url).netloc, timeout=PATIENCE_S)
         headers = {"Last-Event-ID": last_id} if last_id else {}
         self._http.request("GET", path, headers=headers)
         answer = self._http.getresponse()

@@ -19,6 +19,7 @@ from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import ConfigError
 from tests.component.api.conftest import Api, MakeApi
 from tests.component.in_memory_mesh import CHAIN
+from tests.patience import PATIENCE_S
 
 TOKEN = "a long token"
 
@@ -51,7 +52,7 @@ def test_a_strange_name_is_refused(api: Api) -> None:
 )
 def test_what_is_no_http_is_told_in_the_same_form(api: Api, request_: bytes) -> None:
     """Every error is a problem document, also one that comes before any path is known."""
-    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as sent:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE_S) as sent:
         sent.sendall(request_)
         head, _, body = b"".join(iter(partial(sent.recv, 65_536), b"")).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
@@ -63,7 +64,7 @@ def test_what_is_no_http_is_told_in_the_same_form(api: Api, request_: bytes) -> 
 def test_who_asks_for_the_head_gets_that(api: Api, path: str) -> None:
     """Monitors do, and `curl -I`. Source: RFC 9110, 9.1."""
     whole = api.ask(path)
-    connection = HTTPConnection("127.0.0.1", api.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", api.port, timeout=PATIENCE_S)
     for _ in range(2):  # the connection goes on: nothing of a body was left in it
         connection.request("HEAD", path)
         answer = connection.getresponse()
@@ -109,7 +110,7 @@ def test_a_browser_logs_in_by_a_form(guarded: Api) -> None:
 
 
 def test_a_login_is_asked_for_and_sent_and_nothing_else(guarded: Api) -> None:
-    connection = HTTPConnection("127.0.0.1", guarded.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", guarded.port, timeout=PATIENCE_S)
     for method in ("PUT", "DELETE", "OPTIONS"):
         connection.request(method, "/login")
         answer = connection.getresponse()
@@ -325,7 +326,7 @@ BEGINNINGS = {
 def test_who_asks_nothing_is_let_go(api: Api, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     """Strangers, too, could else hold all the files open that a server may have."""
     monkeypatch.setattr("mesh.api.connection.HUNG_S", 0.2)
-    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE_S) as client:
         client.sendall(sent)
         for _ in iter(partial(client.recv, 65_536), b""):
             pass
@@ -337,7 +338,7 @@ def test_who_takes_nothing_of_an_answer_is_let_go(
     """Each would else hold for ever what it does not take."""
     monkeypatch.setattr("mesh.api.connection.HUNG_S", 0.2)
     asked = b"GET /static/page.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE_S) as client:
         client.sendall(asked * 2_000)
         assert client.recv(1) == b"H"
         api.lets_all_go()
@@ -350,7 +351,7 @@ def test_who_follows_a_mesh_at_rest_is_not_let_go(
     monkeypatch.setattr("mesh.api.connection.HUNG_S", 0.1)
     monkeypatch.setattr("mesh.api.routes.PING_S", 1)
     asked = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", api.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE_S) as client:
         client.sendall(asked)
         told = b""
         while b"event: ping" not in told:

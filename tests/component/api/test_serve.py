@@ -16,6 +16,7 @@ from mesh.api.serve import ServeSettings, serve
 from mesh.config.topology_file import topology_from_mapping
 from mesh.errors import StartError
 from tests.component.in_memory_mesh import CHAIN
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,10 +41,10 @@ def test_a_server_that_is_told_to_end_does(number: signal.Signals) -> None:
     )
     assert server.stdout is not None
     address = server.stdout.readline().strip()
-    with urllib.request.urlopen(f"{address}api/v1/events", timeout=20) as feed:
+    with urllib.request.urlopen(f"{address}api/v1/events", timeout=PATIENCE_S) as feed:
         assert feed.readline()
         server.send_signal(number)
-        out, err = server.communicate(timeout=30)
+        out, err = server.communicate(timeout=PATIENCE_S)
     assert (server.returncode, out, err) == (0, "let go\n", "")
 
 

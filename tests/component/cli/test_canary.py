@@ -18,6 +18,7 @@ from mesh.cli.main import app
 from mesh.config.topology_writer import write_topology
 from mesh.model.topology import Topology, with_addresses
 from tests.component.cli.conftest import Chain, Run
+from tests.patience import PATIENCE_S
 
 CANARY = "canary-9c41e7"
 SECRETS = {
@@ -194,6 +195,6 @@ def test_a_worker_and_the_auditor_log_no_secret(files: dict[str, str]) -> None:
         assert process.stdout is not None
         first = process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        text = first + process.communicate(timeout=30)[0]
+        text = first + process.communicate(timeout=PATIENCE_S)[0]
         assert text
         assert CANARY not in text

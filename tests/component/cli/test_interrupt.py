@@ -19,6 +19,7 @@ from mesh.cli.message_lines import print_as_they_come
 from mesh.cli.render import Output
 from mesh.transport.memory import MemoryAdmin
 from tests.component.cli.conftest import Chain, Run
+from tests.patience import PATIENCE_S
 
 
 def test_a_word_that_no_call_can_swallow() -> None:
@@ -165,7 +166,7 @@ def test_a_loop_that_does_not_end_is_ended(
 ) -> None:
     """Brokers that hang answer nobody: to leave the group of a queue took six seconds."""
     command = [sys.executable, "-c", BROKERS_HANG, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (ended.stdout, ended.stderr, ended.returncode) == (told, "", code)
 
 
@@ -220,14 +221,14 @@ import mesh.__main__
 def test_one_that_comes_before_main_shows_no_traceback() -> None:
     """While Python itself begins, and in the script that `pip` writes, it is theirs to handle."""
     command = [sys.executable, "-c", BEFORE_MAIN]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
 def test_one_that_comes_while_modules_are_imported_shows_no_traceback() -> None:
     """A process of its own: whoever starts it sees that a signal has ended it, and no word."""
     command = [sys.executable, "-c", WHILE_IMPORTING]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
@@ -235,7 +236,7 @@ def test_one_that_comes_while_modules_are_imported_shows_no_traceback() -> None:
 def test_a_container_ends_when_it_is_told_to(is_again: bool) -> None:
     """Its first process gets no signal that it does not handle, and would be killed later."""
     command = [sys.executable, "-c", FIRST_OF_A_CONTAINER, *(["again"] if is_again else [])]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert ended.stdout == "closed what is open\n"
     # Python itself ends by the signal that an interrupt nobody caught stands for.
     assert ended.returncode == (128 + signal.SIGTERM if is_again else -signal.SIGINT)

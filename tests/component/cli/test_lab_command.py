@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.component.cli.conftest import Run
+from tests.patience import PATIENCE_S
 
 SCENARIO = """
 apiVersion: mesh/v1
@@ -56,7 +57,7 @@ def test_nothing_but_the_result_is_on_standard_output(tmp_path: Path) -> None:
     """Workers of the simulator log too: as a process of its own, where logs are set up."""
     command = [sys.executable, "-m", "mesh", "lab", "run", write(tmp_path, zones=CHAIN, count=5)]
     ended = subprocess.run(
-        [*command, "-o", "json"], capture_output=True, text=True, check=True, timeout=60
+        [*command, "-o", "json"], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     assert json.loads(ended.stdout)["ok"] is True
     assert ended.stderr == ""

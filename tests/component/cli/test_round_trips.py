@@ -17,6 +17,7 @@ from mesh.operate.audit.trail import REPORTED
 from mesh.transport.port import TopicSpec
 from tests.component.cli.conftest import Chain, Run
 from tests.component.in_memory_mesh import Mesh
+from tests.patience import PATIENCE_S
 
 ASKED = ("stable_ends", "ends", "starts", "describe", "settings", "consumed")
 
@@ -200,7 +201,11 @@ def test_a_command_imports_no_more_than_it_must(line: str, tmp_path: Path) -> No
         "print(*[name for name in loaded if name.startswith('mesh.')], file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
     )
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "mesh.transport.kafka.reader" in loaded  # it came as far as asking

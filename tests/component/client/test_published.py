@@ -17,6 +17,7 @@ from mesh.errors import TransportUnavailableError
 from mesh.model.topics import TopicNames
 from tests.component.admin_faults import AdminFaults
 from tests.component.in_memory_mesh import Mesh
+from tests.patience import PATIENCE_S
 
 
 def test_who_publishes_knows_the_identity_that_receivers_see(mesh: Mesh) -> None:
@@ -126,7 +127,7 @@ def test_nothing_is_lost_where_another_thread_is_at_work(
 
     def subscribed(_of: SubscriptionWriter) -> dict[object, object]:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(PATIENCE_S)
         return {}
 
     monkeypatch.setattr(SubscriptionWriter, "subscribed", subscribed)
@@ -135,7 +136,7 @@ def test_nothing_is_lost_where_another_thread_is_at_work(
         with mesh.client("a") as client:
             _publishes_what_is_refused(mesh, client)
             threading.Thread(target=client.subscribed).start()
-            assert begun.wait(10)
+            assert begun.wait(PATIENCE_S)
             threading.Timer(0.05, may_end.set).start()
 
     with pytest.raises(NotPublishedError, match="acme/1: not today"):

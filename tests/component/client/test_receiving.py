@@ -27,6 +27,7 @@ from mesh.errors import TransportUnavailableError
 from mesh.transport.memory_consumer import MemoryConsumer
 from mesh.transport.port import Passed, Reader, Record, TopicInfo, TopicPartition
 from tests.component.in_memory_mesh import CHAIN, Mesh, put_in_force
+from tests.patience import PATIENCE_S
 
 
 def with_six_orders(mesh: Mesh) -> MeshClient:
@@ -158,7 +159,7 @@ def test_who_closes_from_another_thread_waits_until_nobody_reads() -> None:
     closer.join(0.3)  # ends at once if it waits for nobody
     goes_on.set()
     for one in (closer, reader):
-        one.join(20.0)
+        one.join(PATIENCE_S)
         assert not one.is_alive()
     assert calls == ["read", "saved", "closed"]
 

@@ -23,6 +23,7 @@ from mesh.model.trees import Address, InstanceId, MessageId, tree_id
 from mesh.testing.memory import InMemoryMesh
 from mesh.transport.port import Reader, Record, TopicPartition
 from mesh.wire.tree_apps import encode_lease
+from tests.patience import PATIENCE_S
 
 SPEC = {
     "kafka": {"k": {}},
@@ -588,7 +589,7 @@ def test_who_closes_the_client_waits_until_its_applications_read_no_more(
     threads[1].join(0.3)  # ends at once if it waits for nobody
     goes_on.set()
     for one in threads:
-        one.join(20.0)
+        one.join(PATIENCE_S)
         assert not one.is_alive()
     assert order == ["read", "closed"]
     assert [type(one) for one in told] == [ClosedError]

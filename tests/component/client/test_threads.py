@@ -10,8 +10,7 @@ import pytest
 
 from mesh.client import ClosedError, MeshClient, SharedError
 from tests.component.in_memory_mesh import Mesh
-
-WITHIN_S = 20.0
+from tests.patience import PATIENCE_S
 
 
 class _AtWork:
@@ -25,17 +24,17 @@ class _AtWork:
 
         def waits() -> int:
             begun.set()
-            assert self._goes_on.wait(WITHIN_S)
+            assert self._goes_on.wait(PATIENCE_S)
             return flush()
 
         monkeypatch.setattr(client._in_flight, "flush", waits)
         self._thread = threading.Thread(target=lambda: self.told.append(client.flush()))
         self._thread.start()
-        assert begun.wait(WITHIN_S)
+        assert begun.wait(PATIENCE_S)
 
     def end(self) -> None:
         self._goes_on.set()
-        self._thread.join(WITHIN_S)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
 
 
@@ -82,7 +81,7 @@ def test_who_closes_waits_for_the_thread_at_work(
     closer.join(0.3)  # ends at once if it waits for nobody
     assert closer.is_alive()
     at_work.end()
-    closer.join(WITHIN_S)
+    closer.join(PATIENCE_S)
     assert at_work.told == [1]
     with pytest.raises(ClosedError):
         client.publish("x", b"2")

@@ -9,6 +9,7 @@ import pytest
 
 from mesh.errors import StartError
 from mesh.local.jars import BROKER_JARS, JarSet, KafkaSoftware, cache_folder, find_kafka
+from tests.patience import PATIENCE_S
 
 FAKE = """#!/bin/sh
 [ "$1" = -version ] && {{ echo 'openjdk version "{version}" 2025-04-15' >&2; exit 0; }}
@@ -79,7 +80,7 @@ def test_find_kafka_of_two_processes_fetches_once(tmp_path: Path, java_home: Pat
     for process in both:
         process.start()
     for process in both:
-        process.join(30)
+        process.join(PATIENCE_S)
     assert [process.exitcode for process in both] == [0, 0]
     assert runs(java_home) == 1
 

@@ -17,7 +17,7 @@ import pytest
 from mesh.errors import StartError
 from mesh.local import ports
 from mesh.local.processes import Process, spawn, stop_all
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 STUBBORN = (
     "import signal,time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -111,7 +111,7 @@ def test_spawn_passes_the_environment_and_keeps_the_log(tmp_path: Path) -> None:
     for word in ("one", "two"):
         env = {**os.environ, "WORD": word}
         process = spawn(["sh", "-c", "echo $WORD"], name="sh", log=tmp_path / "log", env=env)
-        assert process.wait(10)
+        assert process.wait(PATIENCE_S)
     assert process.log_tail() == "one\ntwo"
 
 

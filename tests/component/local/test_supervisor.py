@@ -14,6 +14,7 @@ from mesh.local.fleet import Fleet
 from mesh.local.processes import Process, spawn
 from mesh.local.supervisor import BACKOFF_S, STEADY_S, Supervisor
 from mesh.model.topology import Topology
+from tests.patience import PATIENCE_S
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Bench:
     def start(self, program: str = "false") -> None:
         self.starts += 1
         self.process = spawn([program], name="it", log=self.folder / "it.log")
-        self.process.wait(10)
+        self.process.wait(PATIENCE_S)
 
     def present(self) -> list[Process]:
         assert self.process is not None

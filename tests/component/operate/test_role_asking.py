@@ -10,6 +10,7 @@ import pytest
 from mesh.client.roles import Roles
 from mesh.operate.roles.asking import RoleAsking
 from tests.component.in_memory_mesh import Mesh
+from tests.patience import PATIENCE_S
 
 
 def test_nodes_that_do_not_answer_are_waited_for_side_by_side(
@@ -19,7 +20,7 @@ def test_nodes_that_do_not_answer_are_waited_for_side_by_side(
     together = threading.Barrier(len(mesh.topology.nodes))
 
     def open_in_vain(_roles: Roles, _timeout_s: float) -> Roles:
-        together.wait(5)
+        together.wait(PATIENCE_S)
         raise TimeoutError
 
     monkeypatch.setattr(Roles, "open", open_in_vain)

@@ -31,6 +31,7 @@ from mesh.testing.containers import MeshContainers
 from mesh.testing.embedded import EmbeddedMesh
 from mesh.testing.memory import InMemoryMesh
 from mesh.testing.under_test import NotDeliveredError
+from tests.patience import PATIENCE_S
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "python"
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
@@ -212,7 +213,7 @@ def test_no_image_is_begun_where_no_engine_answers(
     """Not after minutes of fetching, and not with a base image on the way."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere")
     command = [sys.executable, "-m", "mesh.testing", "build", image]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert line.startswith("error: no Docker engine answers: ")
@@ -362,7 +363,7 @@ def test_threads_that_wait_at_once_let_nodes_take_one_turn_at_a_time(
         mesh.publish("tk1", "acme/one", b"42")
         mesh.pass_time(1.0)
         for thread in threads:
-            thread.join(60.0)
+            thread.join(PATIENCE_S)
     assert not overlaps
     assert found == [b"42"] * 3
 
@@ -382,7 +383,7 @@ def test_threads_may_wait_at_once_with_a_client_each() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60.0)
+            thread.join(PATIENCE_S)
     assert [type(error) for error in told] == [LaggardsError] * 3
 
 

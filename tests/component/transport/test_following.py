@@ -12,6 +12,7 @@ from mesh.errors import ClosedError, TransportUnavailableError
 from mesh.transport.following import DEADLINE_MS, Follower
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import Record, TopicPartition, TopicSpec
+from tests.patience import PATIENCE_S
 
 PLACE = TopicPartition("t", 0)
 
@@ -68,9 +69,9 @@ def test_who_waits_for_an_end_ends_when_another_thread_closes() -> None:
 
     thread = threading.Thread(target=reads, daemon=True)
     thread.start()
-    assert has_read.wait(10)
+    assert has_read.wait(PATIENCE_S)
     follower.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert told == ["a follower is used after it was closed"]
 
 

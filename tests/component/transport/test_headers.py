@@ -11,6 +11,7 @@ from mesh.transport.headers import UNREADABLE, all_headers, headers_of
 from mesh.transport.kafka import RealKafka
 from mesh.transport.port import Record, TopicPartition
 from tests.mock_cluster import mock_cluster
+from tests.patience import PATIENCE_S
 
 FINE = [(b"mesh-subject", b"x/1"), (b"note", b"1")]
 BAD = [(b"mesh-subject", b"x/1"), (b"bad\xff\xfe", b"1")]
@@ -29,7 +30,7 @@ def read(kafka: RealKafka, count: int) -> Sequence[Record]:
 def test_who_has_asked_often_is_told_as_well() -> None:
     """Python calls what is called often without a look at what came of it. Spec: R12."""
     program = "from tests.component.transport.test_headers import ask_often; ask_often()"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
 
 def ask_often() -> None:

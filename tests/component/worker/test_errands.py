@@ -10,8 +10,7 @@ import pytest
 
 from mesh.errors import TransportError
 from mesh.worker.process.errands import Errand, Errands, SteppedErrands, Steps, ThreadedErrands
-
-LONG_S = 10.0
+from tests.patience import PATIENCE_S
 
 
 @dataclass
@@ -47,7 +46,7 @@ class Task:
         try:
             yield
             self.waits.set()
-            assert self.goes_on.wait(LONG_S)
+            assert self.goes_on.wait(PATIENCE_S)
             self.done.append("second")
             yield
             self.may_fail()
@@ -109,7 +108,7 @@ def test_no_step_is_done_after_the_calling_off() -> None:
     """A thread ends at its next step, and leaves nothing."""
     errands, task = ThreadedErrands(), Task()
     errand = errands.begin(task.steps())
-    assert task.waits.wait(LONG_S)
+    assert task.waits.wait(PATIENCE_S)
     errand.call_off()
     assert not errand.has_ended()
     task.goes_on.set()
@@ -123,7 +122,7 @@ def test_who_ends_waits_for_a_step_under_way(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("mesh.worker.process.errands.LEAVE_S", 0.01)
     errands, task = ThreadedErrands(), Task()
     errand = errands.begin(task.steps())
-    assert task.waits.wait(LONG_S)
+    assert task.waits.wait(PATIENCE_S)
     errands.close()
     assert errand.is_off
     assert not errand.has_ended()

@@ -13,6 +13,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from mesh.worker.process.logs import set_up_logs
+from tests.patience import PATIENCE_S
 
 log = structlog.get_logger()
 
@@ -70,7 +71,7 @@ warnings.warn("this goes away")
 def test_what_libraries_say_is_json_too() -> None:
     """Line by line, with the traceback of an exception in its line."""
     command = [sys.executable, "-c", LIBRARIES]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     first, second, third = map(json.loads, done.stderr.splitlines())
     assert (first["event"], first["level"]) == ("Invalid HTTP request received.", "warning")
     assert "ZeroDivisionError: division by zero" in second["exception"]

@@ -338,7 +338,9 @@ def test_a_checkpoint_that_cannot_be_written_is_one_line(
     (kept / spoilt).write_text("no folder")
     base = ["-f", str(path), "--bootstrap", "k1=here:1"]
     for words in (base, [*base, "--checkpoint", str(kept)]):
-        with pytest.raises(ConfigError, match=f"{kept / spoilt} is no folder; name another") as told:
+        with pytest.raises(
+            ConfigError, match=f"{kept / spoilt} is no folder; name another"
+        ) as told:
             settings_of(words, {})
         assert len(told.value.problems) == 1
     assert settings_of([*base, "--from", "1"], {}).past  # keeps nothing
