@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mesh.core.redelivery import TIMES_MAX, WINDOW, Share
+from tests.property.effort import examples
 
 MESSAGE, STRAY, HOLE = "message", "stray", "hole"
 """What stands at an offset: a hole is no record, and nobody is given a stray one."""
@@ -18,6 +19,8 @@ MESSAGE, STRAY, HOLE = "message", "stray", "hole"
 REMARK_MAX = 4_096
 """Bytes that stock brokers keep beside an offset."""
 
+READS = st.sampled_from([3, 1_000, 1_000])
+TIMES = st.sampled_from([1, 1, 1, 70])
 KINDS = st.lists(st.sampled_from([MESSAGE, MESSAGE, STRAY, HOLE]), min_size=1, max_size=5)
 
 
@@ -53,15 +56,17 @@ class SharesAgainstMemory(RuleBasedStateMachine):
         self.open: dict[int, str] = {}
         self.commit()
 
-    @initialize(base=st.sampled_from([0, 7, (1 << 63) - 10_000]))
-    def begin(self, base: int) -> None:
+    @initialize(base=st.sampled_from([0, 7, (1 << 63) - 10_000]), kinds=KINDS, times=TIMES)
+    def begin(self, base: int, kinds: list[str], times: int) -> None:
         self.start = self.log_end = self.end = base
         self.share = Share.parse(base, "")
+        self.write(kinds, times, is_elected=False)
+        self.read(1_000)
         self.commit()
 
     # -- the log ------------------------------------------------------------------------------
 
-    @rule(kinds=KINDS, times=st.sampled_from([1, 1, 1, 70]), is_elected=st.booleans())
+    @rule(kinds=KINDS, times=TIMES, is_elected=st.booleans())
     def write(self, kinds: list[str], times: int, is_elected: bool) -> None:
         """Perhaps under a new leader, which has all that the one before had."""
         self.epoch += is_elected
@@ -73,19 +78,27 @@ class SharesAgainstMemory(RuleBasedStateMachine):
     @rule(data=st.data(), kinds=KINDS)
     def lose_the_end(self, data: st.DataObject, kinds: list[str]) -> None:
         """Others take the place of what was lost; whoever reads is set back to where that began."""
-        first = data.draw(st.integers(max(self.start, self.end - 4), self.log_end))
+        known = [at for at in sorted(self.memory.times) if self.start <= at < self.log_end]
+        first = data.draw(st.sampled_from([max(self.start, self.end - 4), self.log_end, *known]))
         self.log = {at: one for at, one in self.log.items() if at < first}
         self.log_end, self.end = first, min(self.end, first)
         self.write([MESSAGE, *kinds], 1, is_elected=True)
         self.read(self.log_end - self.end)
         self.commit()
 
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        """Brokers delete what is old; whoever has read it has it still."""
+        last = max(self.start, min(self._base + 5, self.log_end))
+        self.start = data.draw(st.integers(self.start, last))
+        self.log = {at: one for at, one in self.log.items() if at >= self.start}
+
     # -- a consumer ---------------------------------------------------------------------------
 
-    @rule(most=st.sampled_from([3, 1_000]))
+    @rule(most=READS)
     def read(self, most: int) -> None:
         for offset in range(self.end, min(self.end + most, self.log_end)):
-            kind, epoch = self.log[offset]
+            kind, epoch = self.log.get(offset, (HOLE, 0))
             if kind != HOLE:
                 self._take(offset, kind, epoch)
             self.end = offset + 1
@@ -127,10 +140,10 @@ class SharesAgainstMemory(RuleBasedStateMachine):
         assert self.share.hand_out(offset) == self.memory.times[offset]
 
     @precondition(lambda self: self._ready)
-    @rule(data=st.data(), most=st.sampled_from([1, 1, 30]))
-    def finish(self, data: st.DataObject, most: int) -> None:
+    @rule(data=st.data(), most=st.sampled_from([1, 1, 30, 1_000]), every=st.sampled_from([1, 1, 2]))
+    def finish(self, data: st.DataObject, most: int, every: int) -> None:
         first = data.draw(st.sampled_from(self._ready))
-        for offset in [at for at in self._ready if at >= first][:most]:
+        for offset in [at for at in self._ready if at >= first][:most:every]:
             del self.open[offset]
             self.memory.done.add(offset)
             self.share.finish(offset, self.open, self.end)
@@ -140,19 +153,20 @@ class SharesAgainstMemory(RuleBasedStateMachine):
         said = self.share.base, self.share.remark, self.share.leader_epoch
         self.committed = said, deepcopy(self.memory)
 
-    @rule()
-    def leave(self) -> None:
+    @rule(most=READS)
+    def leave(self, most: int) -> None:
         self.commit()
-        self.die()
+        self.die(most)
 
-    @rule()
-    def die(self) -> None:
+    @rule(most=READS)
+    def die(self, most: int) -> None:
         """The next consumer begins where the group has committed, and reads what follows again."""
         said, memory = self.committed
         assert len(said[1].encode()) <= REMARK_MAX
         self.share, self.memory, self.open = Share.parse(*said), deepcopy(memory), {}
         self.end = self.share.base
         assert (self.share.base, self.share.remark, self.share.leader_epoch) == said
+        self.read(most)
 
     @property
     def _ready(self) -> list[int]:
@@ -191,6 +205,7 @@ class SharesAgainstMemory(RuleBasedStateMachine):
 
 
 TestSharesAgainstMemory = SharesAgainstMemory.TestCase
+TestSharesAgainstMemory.settings = examples(60)
 
 NUMBERS = st.integers(0, WINDOW) | st.sampled_from([0, WINDOW, WINDOW + 1, TIMES_MAX, 10**30])
 RANGES = st.tuples(NUMBERS, NUMBERS).map(sorted)
