@@ -114,7 +114,7 @@ def _lag(snapshot: Snapshot, node: str) -> Mapping[str, Mapping[str, Any]]:
     seen = snapshot.seen
     if seen.view.is_unreachable(node):
         return {}
-    found = endpoints_of(seen.topology, seen.view, seen.kafka, node)
+    found = endpoints_of(seen, node)
     return {
         one.endpoint: {
             "readers": one.readers,

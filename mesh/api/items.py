@@ -49,7 +49,7 @@ def node_items(
     """
     seen = snapshot.seen
     asked = seen.kafka if kafka is None and at_ms is None else kafka or {}
-    told = status_document(seen.topology, seen.view, seen.beats, asked, seen.at_ms)
+    told = status_document(seen.asking(asked), seen.at_ms)
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["nodes"]:
         name = row["node"]
@@ -83,7 +83,7 @@ def link_items(
     """
     seen = snapshot.seen
     asked = seen.kafka if kafka is None and at_ms is None else kafka or {}
-    told = links_document(seen.topology, seen.view, seen.beats, asked)
+    told = links_document(seen.asking(asked))
     found: list[tuple[str, Mapping[str, Any]]] = []
     for row in told["links"]:
         source, target = row["link"].split("->")
@@ -130,7 +130,7 @@ def zone_items(snapshot: Snapshot, at_ms: int | None) -> Items:
 
     def ends(link: Link) -> dict[str, Any]:
         if at_ms is None:
-            return ends_document(seen.view, seen.beats, link)
+            return ends_document(seen, link)
         # A node tells of a link what it reads there: the direction that leads to it.
         states = {one: history.at(f"{link.other(one)}->{one}", at_ms) for one in link.ends}
         return {"link": list(link.ends), "states": states}
@@ -215,10 +215,9 @@ def queue_items(snapshot: Snapshot, at_ms: int | None) -> Items:
     """Return every queue; of a moment gone by who was a member, and for what."""
     seen = snapshot.seen
     if at_ms is None:
-        told = queues_document(seen.topology, seen.view, seen.kafka)
+        told = queues_document(seen)
     else:
-        nodes = list(seen.topology.nodes)
-        pasts = interest_around(seen.topology, seen.view, seen.kafka, nodes, at_ms)
+        pasts = interest_around(seen, list(seen.topology.nodes), at_ms)
         told = queues_document_then(seen.topology, pasts, ended_then(snapshot, at_ms))
     return sorted(((one["queue"], one) for one in told["queues"]), key=lambda pair: pair[0])
 
@@ -226,7 +225,7 @@ def queue_items(snapshot: Snapshot, at_ms: int | None) -> Items:
 def letter_items(snapshot: Snapshot, node: str, queue: str, most: int, at_ms: int | None) -> Items:
     """Return the newest dead letters of a node; now, or those that were written by then."""
     topology = snapshot.seen.topology
-    cluster = topology.home_of(node, snapshot.seen.kafka)
+    cluster = snapshot.seen.home_of(node)
     if queue:
         check_queue(topology, cluster, node, queue, "queue")
     found = [
@@ -246,7 +245,7 @@ def interest_items(
     """
     seen = snapshot.seen
     nodes = [node] if node else list(seen.topology.nodes)
-    pasts = interest_around(seen.topology, seen.view, seen.kafka, nodes, at_ms)
+    pasts = interest_around(seen, nodes, at_ms)
     told = interest_document(seen.topology, pasts, nodes, at_ms)
     found = []
     for row in told["interest"]:
@@ -268,8 +267,7 @@ def _subscriptions(snapshot: Snapshot, node: str, at_ms: int | None) -> Sequence
         return subscriptions_now(seen.view.nodes[node])
     if seen.view.is_unreachable(node):
         return ()  # said beside the list
-    cluster = seen.topology.home_of(node, seen.kafka)
-    return interest_then(seen.topology, seen.view, cluster, node, at_ms).subscriptions
+    return interest_then(seen, node, at_ms).subscriptions
 
 
 def ended_then(snapshot: Snapshot, at_ms: int) -> Mapping[str, Sequence[HeldSubscription]]:

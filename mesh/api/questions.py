@@ -82,7 +82,7 @@ def explained(snapshot: Snapshot, asked: Asked, at_ms: int | None) -> dict[str, 
             raise wrong_input("header", f"{header[:80]!r} is not a header; write NAME=VALUE")
         given.setdefault(name, value)
     _check_in_force(snapshot, at_ms)
-    known = _known_now(snapshot) if at_ms is None else _known_then(snapshot, asked.subject, at_ms)
+    known = known_nodes(seen) if at_ms is None else _known_then(snapshot, asked.subject, at_ms)
     about = (asked.subject, asked.source, asked.message_class, given)
     told = explain(seen.topology, known, *about)
     unknown = [node for node in seen.topology.nodes if seen.view.is_unreachable(node)]
@@ -102,14 +102,9 @@ def explained(snapshot: Snapshot, asked: Asked, at_ms: int | None) -> dict[str, 
     return {**document, "at_ms": at_ms, "has_states": has_states, "ends_unknown": unseen}
 
 
-def _known_now(snapshot: Snapshot) -> Mapping[str, KnownNode]:
-    known = known_nodes(snapshot.seen.view, _beats(snapshot))
-    return {node: one for node, one in known.items() if node in snapshot.seen.topology.nodes}
-
-
 def _known_then(snapshot: Snapshot, subject: str, at_ms: int) -> Mapping[str, KnownNode]:
     seen = snapshot.seen
-    pasts = interest_around(seen.topology, seen.view, seen.kafka, list(seen.topology.nodes), at_ms)
+    pasts = interest_around(seen, list(seen.topology.nodes), at_ms)
     for node, past in pasts.items():
         if any(
             one.interest is None and overlap(attracting(one.filter), subject) for one in past.offers
@@ -117,7 +112,7 @@ def _known_then(snapshot: Snapshot, subject: str, at_ms: int) -> Mapping[str, Kn
             text = f"what {node} wanted of it then is no longer on record"
             raise wrong_input("at", text, code="NOT_ON_RECORD")
     states = partial(snapshot.watch.history.at, at_ms=at_ms)
-    return known_then(seen.topology, seen.view, pasts, ended_then(snapshot, at_ms), states)
+    return known_then(seen, pasts, ended_then(snapshot, at_ms), states)
 
 
 def _check_in_force(snapshot: Snapshot, at_ms: int | None) -> None:
@@ -127,12 +122,6 @@ def _check_in_force(snapshot: Snapshot, at_ms: int | None) -> None:
         since = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         text = f"the topology in force is of {since}: ways of before that are not on record"
         raise wrong_input("at", text, code="NOT_ON_RECORD")
-
-
-def _beats(snapshot: Snapshot) -> Mapping[str, bool]:
-    """Return who is up, nodes of former topologies being down."""
-    seen = snapshot.seen
-    return {node: seen.beats.get(node, False) for node in seen.view.nodes}
 
 
 def routed(snapshot: Snapshot, source: str, target: str, at_ms: int | None) -> dict[str, Any]:
@@ -166,7 +155,7 @@ def planned(snapshot: Snapshot, body: bytes, *, allow_delete: bool) -> Mapping[s
     document = parse_document(body, PROPOSED)
     after = legal_topology_of(document, lambda: seen.in_force.topology)
     locate = document.within("spec").where
-    made = plan_on_mesh(seen.in_force, after, seen.view, _beats(snapshot), seen.kafka, locate)
+    made = plan_on_mesh(seen, seen.in_force, after, locate)
     if not allow_delete:
         refuse_loss(made.unread, locate)
     return plan_document(made, allow_delete=allow_delete)

@@ -23,7 +23,7 @@ def role_items(snapshot: Snapshot, at_ms: int | None) -> tuple[Items, Mapping[st
     those where roles that were given up since may be lacking.
     """
     seen = snapshot.seen
-    told = roles_document(seen.topology, seen.view, seen.kafka, at_ms)
+    told = roles_document(seen, at_ms)
     keyed = (
         (f"{one['tree']} {one['role']} {one['node']} {one['app']}", one) for one in told["roles"]
     )
@@ -54,7 +54,7 @@ def role_route_items(
         raise wrong_input("role", fault)
     if node:
         check_node(seen.topology, node, "node")
-    told = role_routes_document(seen.topology, seen.view, _beating(snapshot), seen.kafka)
+    told = role_routes_document(seen)
     names = ("tree_id", "role", "node", "instance", "scope", "link")
     keyed = (
         (" ".join(one[name] for name in names), one)
@@ -72,7 +72,3 @@ def _tree_called(tree: str) -> str:
         return tree_id(tree)
     except ValueError as error:
         raise wrong_input("tree", str(error)) from error
-
-
-def _beating(snapshot: Snapshot) -> Mapping[str, bool]:
-    return {node: snapshot.seen.beats.get(node, False) for node in snapshot.seen.topology.nodes}

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from mesh.config.located import Document
     from mesh.model.topology import Topology
     from mesh.operate.changes.begin import PendingChange
-    from mesh.operate.changes.driver import ChangeOutcome
+    from mesh.operate.changes.driver import ChangeOutcome, MeshToChange
     from mesh.operate.changes.in_force import TopologyInForce
-    from mesh.operate.changes.put_in_force import SeenMesh
 
 
 def apply(
@@ -63,6 +62,7 @@ def apply(
     Exit codes: 0 in force, or nothing to change; 1 a Kafka cluster does not answer; 2 refused;
     10 not in time.
     """
+    from mesh.operate.changes.begin import begun_last
     from mesh.operate.changes.plan_file import large_plan
 
     if abort == (proposed is not None):
@@ -81,13 +81,13 @@ def apply(
     )
     with open_session(target, is_look=False) as seen:
         mesh = seen.to_change()
-        begun = mesh.begun_last()
+        begun = begun_last(mesh)
         if unattended and (left := _may_go_back(begun, topology)) is not None:
             say(f"taking back the change to version {left.change.number}, which was left")
             _take_back(mesh, None)
-            begun = mesh.begun_last()
+            begun = begun_last(mesh)
         if kept and (begun is None or not begun.is_open):
-            _refuse_moved_on(document, mesh.found)
+            _refuse_moved_on(document, mesh.in_force)
         told: list[int] = []
         try:
             with _interrupted_by_sigterm(told) if unattended else nullcontext():
@@ -96,7 +96,7 @@ def apply(
             # Libraries in C hand an interrupt on as an error of their own.
             is_ended = bool(told) or isinstance(late, KeyboardInterrupt)
             is_late = is_ended or isinstance(late, NotInTimeError)
-            if not (unattended and is_late) or _may_go_back(mesh.begun_last()) is None:
+            if not (unattended and is_late) or _may_go_back(begun_last(mesh)) is None:
                 raise
             _take_back(mesh, None)
             if is_ended:
@@ -136,23 +136,20 @@ def _may_go_back(begun: PendingChange | None, but: Topology | None = None) -> Pe
     return begun if is_early and not is_meant else None
 
 
-def _abort(mesh: SeenMesh, wait: float | None, output: Output) -> None:
+def _abort(mesh: MeshToChange, wait: float | None, output: Output) -> None:
     outcome = _take_back(mesh, wait)
-    text = f"change {outcome.number} is aborted; {mesh.found.label}, stays in force"
+    text = f"change {outcome.number} is aborted; {mesh.in_force.label}, stays in force"
     render(outcome_document(outcome), lambda: text, output)
 
 
-def _take_back(mesh: SeenMesh, wait: float | None) -> ChangeOutcome:
-    from mesh.operate.changes.begin import abort_change
+def _take_back(mesh: MeshToChange, wait: float | None) -> ChangeOutcome:
+    from mesh.operate.changes.begin import abort_change, begun_last
     from mesh.operate.changes.draining import FollowedLaneReports
     from mesh.operate.changes.put_in_force import WAIT_S
 
-    found, begun = mesh.found, mesh.begun_last()
-    with (
-        FollowedLaneReports.begun(found.topology, mesh.kafka, mesh.now_ms) as reports,
-        mesh.context(found.topology, reports) as context,
-    ):
-        return abort_change(found, begun, context).run(WAIT_S if wait is None else wait)
+    begun, topology = begun_last(mesh), mesh.in_force.topology
+    with FollowedLaneReports.begun(topology, mesh.kafka, mesh.time.now_ms) as reports:
+        return abort_change(mesh, reports, begun).run(WAIT_S if wait is None else wait)
 
 
 def _refuse_moved_on(document: Document, found: TopologyInForce) -> None:

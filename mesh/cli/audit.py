@@ -11,7 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 
 from mesh.cli.render import Output, OutputOption, grid, in_utc, render_verdict
-from mesh.cli.session import open_clusters, running_mesh
+from mesh.cli.session import in_force_in, open_clusters
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
 from mesh.transport import clock
@@ -67,7 +67,7 @@ def open_audit(target: Target) -> Iterator[tuple[Topology, KafkaCluster]]:
     Raises:
         ConfigError: There is no mesh, or it names no Kafka cluster for the audit.
     """
-    topology = running_mesh(target).topology
+    topology = in_force_in(target).topology
     if not topology.audit_kafka:
         text = "there is no Kafka cluster to read from; declare one in spec.kafka"
         raise wrong_input("spec.audit.kafka", text)

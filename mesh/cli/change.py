@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from mesh.core.legality import Locate
     from mesh.model.topology import Topology
     from mesh.operate.changes.begin import PendingChange
-    from mesh.operate.changes.driver import ChangeOutcome
+    from mesh.operate.changes.driver import ChangeOutcome, MeshToChange
     from mesh.operate.changes.plan import Plan
-    from mesh.operate.changes.put_in_force import Done, SeenMesh
+    from mesh.operate.changes.put_in_force import Done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ApplyOptions:
 
 
 def put_and_tell(
-    mesh: SeenMesh,
+    mesh: MeshToChange,
     after: Topology,
     begun: PendingChange | None,
     locate: Locate,

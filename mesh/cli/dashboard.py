@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mesh.cli.render import standard_output
-from mesh.cli.session import quiet_client_library, running_mesh
+from mesh.cli.session import in_force_in, quiet_client_library
 from mesh.cli.target import HERE, Target
 from mesh.errors import missing_package
 
@@ -116,7 +116,7 @@ def _serve(
         has_page=page is not None,
     )
     settings.access()  # refused before anything is read
-    topology = running_mesh(target).topology
+    topology = in_force_in(target).topology
     quiet_client_library()
     set_up_logs()
     serve(topology, settings, _tell_address)

@@ -148,7 +148,7 @@ def _waiting(seen: CommandSession, node: str) -> Sequence[dict[str, Any]]:
     from mesh.model.frames import MessageClass
     from mesh.operate.links.flows import outbox_backlogs
 
-    backlogs = outbox_backlogs(seen.topology, seen.view, seen.kafka)
+    backlogs = outbox_backlogs(seen)
     found: list[dict[str, Any]] = []
     for other in seen.topology.neighbours(node):
         if seen.view.is_to_be_disabled(node, other):

@@ -148,7 +148,6 @@ def _examination(
 
     see = partial(
         Examination,
-        pause=clock.pause,
         wall_ms=clock.wall_ms,
         patience_s=patience_s,
         is_before_start=before_start,

@@ -16,12 +16,9 @@ from mesh.errors import wrong_input
 from mesh.transport import clock
 
 if TYPE_CHECKING:
-    from mesh.model.topology import Topology
     from mesh.operate.audit.drills import DrillKind, Planted
     from mesh.operate.audit.entries import Entry
-    from mesh.transport.port import KafkaCluster
-
-_LOOK_S = 0.1
+    from mesh.view.running_mesh import RunningMesh
 
 
 def drill(
@@ -55,8 +52,8 @@ def drill(
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         _refuse(seen, DrillKind(name))
         ends = ends_of(seen.topology, source, to)
-        planter = Planter.seeing(seen.view, seen.topology, seen.kafka, clock.now_ms, clock.pause)
-        with _fresh_findings(seen.topology, seen.kafka) as fresh:
+        planter = Planter(seen)
+        with _fresh_findings(seen) as fresh:
             try:
                 planted = planter.plant(DrillKind(name), *ends)
                 say(f"planted {planted.drill.text}, in {planted.endpoint}; waiting for the auditor")
@@ -81,7 +78,7 @@ def _refuse(seen: CommandSession, drill: DrillKind) -> None:
     """Refuse a drill where nothing in force allows it, or somebody would get what it publishes."""
     from mesh.operate.audit.drills import refuse_if_wanted, refuse_unless_allowed
 
-    if seen.found is None:
+    if seen.in_force.found is None:
         raise wrong_input(
             "spec.drills",
             "nobody has put a topology in force here, and a file alone allows nothing; "
@@ -93,18 +90,17 @@ def _refuse(seen: CommandSession, drill: DrillKind) -> None:
 
 
 @contextmanager
-def _fresh_findings(
-    topology: Topology, kafka: Mapping[str, KafkaCluster]
-) -> Iterator[Callable[[], Iterator[Entry]]]:
+def _fresh_findings(mesh: RunningMesh) -> Iterator[Callable[[], Iterator[Entry]]]:
     """Follow what the auditor finds from now on."""
     from mesh.operate.audit.entries import entry_of
     from mesh.transport.following import Follower
     from mesh.transport.port import TopicPartition
 
-    if topology.audit_kafka not in kafka:
+    where = mesh.topology.audit_kafka
+    if where not in mesh.kafka:
         raise wrong_input("spec.audit.kafka", "there is no Kafka cluster to read findings from")
-    follower = Follower(kafka[topology.audit_kafka], "drill-findings", clock.now_ms)
-    follower.add([TopicPartition(topology.names.audit("findings"), 0)])
+    follower = Follower(mesh.kafka[where], "drill-findings", clock.now_ms)
+    follower.add([TopicPartition(mesh.topology.names.audit("findings"), 0)])
 
     def fresh() -> Iterator[Entry]:
         for record in follower.poll():
@@ -124,14 +120,14 @@ def _await(
     fresh: Callable[[], Iterator[Entry]], planted: Planted, timeout_s: float
 ) -> Entry | None:
     """Return the finding that reports a drill, or None if none comes in time."""
-    deadline_ms = planted.at_ms + timeout_s * 1000
-    while True:
-        for finding in fresh():
-            if planted.is_told_by(finding):
-                return finding
-        if clock.now_ms() > deadline_ms:
-            return None
-        clock.pause(_LOOK_S)
+    told: list[Entry] = []
+
+    def is_found() -> bool:
+        told.extend(filter(planted.is_told_by, fresh()))
+        return bool(told)
+
+    clock.timekeeper().wait_until(is_found, timeout_s)
+    return told[0] if told else None
 
 
 def _list() -> RenderableType:

@@ -31,7 +31,7 @@ def list_endpoints(
 
     with open_session(target, heard=Heard.NOBODY) as seen:
         nodes = seen.nodes_named(node, "--node")
-        data = endpoints_document(seen.topology, seen.view, seen.kafka, nodes)
+        data = endpoints_document(seen, nodes)
     render(data, lambda: _table(data), output)
 
 
@@ -59,16 +59,15 @@ def delete_endpoint(
         if seen.view.is_unreachable(node):
             text = "its Kafka cluster does not answer; repeat the command when it does"
             raise wrong_input(node, text, code=NOT_KNOWN)
-        mesh = (seen.topology, seen.view, seen.kafka, node, endpoint)
-        one, problems = refusals(*mesh, allow_unread=unread)
+        one, problems = refusals(seen, node, endpoint, allow_unread=unread)
         if one is not None and not problems and not yes:
             confirm_deletion(" and ".join(one.topics), of=" with all that is in it")
         if one is not None and not problems:
             seen.view.refresh()  # somebody may have subscribed it meanwhile
-            one, problems = refusals(*mesh, allow_unread=unread)
+            one, problems = refusals(seen, node, endpoint, allow_unread=unread)
         if one is None or problems:
             raise ConfigError(problems)
-        seen.topology.home_of(node, seen.kafka).admin().delete(one.topics)
+        seen.home_of(node).admin().delete(one.topics)
     data = {"ok": True, "deleted": unsubscribed_document(one)}
     text = f"{' and '.join(one.topics)}: deleted"
     render(data, lambda: text, output)

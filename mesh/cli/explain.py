@@ -68,7 +68,7 @@ def explain(
         topology, known, unknown = supposed, converged_interest(supposed, wanted), list[str]()
     else:
         with open_session(target, heard=Heard.ANYBODY) as seen:
-            topology, known = seen.topology, known_nodes(seen.view, seen.beats)
+            topology, known = seen.topology, known_nodes(seen)
             unknown = [node for node in topology.nodes if seen.view.is_unreachable(node)]
         if file is not None:
             topology = file

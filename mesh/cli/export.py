@@ -8,7 +8,7 @@ from typing import Annotated, assert_never
 import typer
 
 from mesh.cli.render import Output, as_json, standard_output
-from mesh.cli.session import running_mesh
+from mesh.cli.session import in_force_in
 from mesh.cli.target import HERE, Target
 
 
@@ -21,7 +21,7 @@ def export(
     """Print the topology in force as a topology file; planning it changes nothing."""
     from mesh.config.published import as_yaml_file
 
-    found = running_mesh(target).in_force()
+    found = in_force_in(target).record()
     match output:
         case Output.JSON:
             text = as_json(found.document) + "\n"

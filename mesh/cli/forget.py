@@ -13,7 +13,6 @@ from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node, nearest
 from mesh.errors import wrong_input
-from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.operate.links.former_neighbours import FormerNeighbour
@@ -62,14 +61,7 @@ def forget_node(
         if former is not None:
             one = _named(seen, found, former, node)
             _refuse_undeleted(seen, one, deleted)
-            is_forgotten = confirm_deleted(
-                seen.topology,
-                seen.kafka,
-                one,
-                now_ms=clock.now_ms,
-                pause=clock.pause,
-                limit_s=wait,
-            )
+            is_forgotten = confirm_deleted(seen, one, wait)
             found = [one]
     word = "kept" if former is None else "forgotten" if is_forgotten else "not forgotten in time"
     listed = [
@@ -99,7 +91,7 @@ def _named(
 def _refuse_undeleted(seen: CommandSession, one: FormerNeighbour, is_confirmed: bool) -> None:
     from mesh.operate.links.former_neighbours import outboxes_left
 
-    left = outboxes_left(seen.topology, seen.kafka, one)
+    left = outboxes_left(seen, one)
     if left:
         where = " and ".join(dict.fromkeys(left.values()))
         there = f"{' and '.join(left)} exist on {where}"

@@ -74,10 +74,10 @@ def topology_in_question(path: Path | None, output: Output, target: Target) -> T
     Raises:
         ConfigError: A mesh is named beside the file, and would not be looked at.
     """
-    from mesh.cli.session import running_mesh
+    from mesh.cli.session import in_force_in
 
     if path is not None:
         if target != HERE:
             raise wrong_input(str(path), NO_MESH)
         return legal_or_refused(path, output)[0]
-    return running_mesh(target).in_force().topology
+    return in_force_in(target).record().topology

@@ -45,9 +45,7 @@ def interest(
     at_ms = None if at is None else _moment(at)
     with open_session(target, heard=Heard.NOBODY) as seen:
         nodes = seen.nodes_named(node, "NODE")
-        pasts = interest_around(
-            seen.topology, seen.view, seen.kafka, nodes, at_ms, lambda text: say(f"warning: {text}")
-        )
+        pasts = interest_around(seen, nodes, at_ms, lambda text: say(f"warning: {text}"))
         known = seen.view.node_addresses() if addresses else None
         data = interest_document(seen.topology, pasts, nodes, at_ms, addresses=known)
     render(data, lambda: _table(data), output)

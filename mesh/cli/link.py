@@ -57,7 +57,7 @@ def pause_link(
         check_part(seen, one, other, source, partition)
         keys = keys_of(one, other, source=source, partition=partition)
         seen.refuse_unseen(key.node for key in keys)
-        write_pauses(seen.topology, seen.kafka, keys, Pause(why))
+        write_pauses(seen, keys, Pause(why))
     data = {"ok": True, "paused": [pause_document(key, why) for key in keys]}
     render(data, lambda: _table(keys), output)
 
@@ -84,19 +84,17 @@ def resume_link(
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_part(seen, one, other, source, partition)
         seen.refuse_unseen(key.node for key in keys_of(one, other, source=source))
-        known = pauses_on_link(seen.view, one, other)
+        known = pauses_on_link(seen, one, other)
         paused = {
             key: pause
             for key, pause in known.items()
             if source in (None, key.neighbour) and partition in (None, key.partition)
         }
-        write_pauses(seen.topology, seen.kafka, list(paused), None)
+        write_pauses(seen, list(paused), None)
         for key in known:
             now = "no longer paused" if key in paused else "still paused"
             say(f"{key.neighbour} to {key.node}, partition {part_of(key)}: {now}")
-        found = stops_on_link(
-            seen.topology, seen.view, one, other, source=source, partition=partition
-        )
+        found = stops_on_link(seen, one, other, source=source, partition=partition)
         also = {"resumed": [pause_document(key, pause.why) for key, pause in paused.items()]}
         what = f"link {one} - {other}"
         code = resume_stopped(seen, what, found, accept_gap, wait, output, also)

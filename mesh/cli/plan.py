@@ -13,7 +13,7 @@ import typer
 from mesh.cli.given_topology import legal_or_refused
 from mesh.cli.options import check_not_read
 from mesh.cli.render import Output, OutputOption, as_json, render
-from mesh.cli.session import CommandSession, in_force_if_known, open_session
+from mesh.cli.session import in_force_if_known, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import ConfigError, wrong_input
 from mesh.transport import clock
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from mesh.config.located import Locate
     from mesh.model.topology import Topology
-    from mesh.operate.changes.in_force import TopologyInForce
     from mesh.operate.changes.plan import Plan
 
 EXIT_CHANGES = 3
@@ -64,6 +63,7 @@ def plan(
     from mesh.config.legal import load_legal_topology
     from mesh.operate.changes.plan import refuse_loss
     from mesh.operate.changes.plan_file import plan_document
+    from mesh.operate.changes.proposal import plan_on_mesh
 
     check_not_read("--out", out, proposed, from_file, target.file)
 
@@ -87,7 +87,7 @@ def plan(
         end_ms = clock.now_ms() + within * 1000
         while True:
             with open_session(target, is_look=False) as seen:
-                made = against_mesh(seen.in_force(), seen, topology, locate)
+                made = plan_on_mesh(seen, seen.in_force.record(), topology, locate)
             if made.is_empty or clock.now_ms() >= end_ms:
                 break
             clock.pause(ASK_AGAIN_S)
@@ -117,19 +117,6 @@ def _against_file(from_file: Path, topology: Topology, locate: Locate, output: O
     refuse_unchangeable(base.topology, topology, locate)
     old, new = topics_of_all(base.topology), topics_of_all(topology)
     return make_plan(base, topology, compare_topics(base.topology, topology, old, new, {}))
-
-
-def against_mesh(
-    found: TopologyInForce, seen: CommandSession, topology: Topology, locate: Locate
-) -> Plan:
-    """Return what a topology would change on the mesh that is seen.
-
-    Raises:
-        ConfigError: A running mesh cannot follow it.
-    """
-    from mesh.operate.changes.proposal import plan_on_mesh
-
-    return plan_on_mesh(found, topology, seen.view, seen.beats, seen.kafka, locate)
 
 
 def _keep(path: Path, data: Mapping[str, object]) -> None:

@@ -29,7 +29,7 @@ def list_queues(
     from mesh.operate.documents.queues import queues_document
 
     with open_session(target, heard=Heard.NOBODY) as seen:
-        data = queues_document(seen.topology, seen.view, seen.kafka)
+        data = queues_document(seen)
         nothing = "no queues where Kafka answers" if seen.view.unreachable else "no queues"
     rows = [
         (
@@ -63,9 +63,7 @@ def show_queue(
     from mesh.operate.endpoints.queues import queue_statuses
 
     with open_session(target, heard=Heard.NOBODY) as seen:
-        known = {
-            fold(one.name): one for one in queue_statuses(seen.topology, seen.view, seen.kafka)
-        }
+        known = {fold(one.name): one for one in queue_statuses(seen)}
     if fold(queue) not in known:
         hint = nearest(queue, [one.name for one in known.values()]) or (
             "; there is none yet: `mesh subscribe FILTER --queue` makes one"

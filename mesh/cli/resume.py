@@ -14,7 +14,6 @@ from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 from mesh.errors import wrong_input
-from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.operate.links.stops import StoppedSource
@@ -36,7 +35,7 @@ def resume_node(
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "NODE")
         seen.refuse_unseen([node])
-        found = stops_at_ingress(seen.topology, seen.view, node)
+        found = stops_at_ingress(seen, node)
         code = resume_stopped(seen, f"ingress of {node}", found, accept_gap, wait, output)
     raise typer.Exit(code)
 
@@ -72,16 +71,8 @@ def resume_stopped(
         raise wrong_input("--accept-gap", text)
     left = found
     if accept_gap:
-        accept(seen.topology, seen.kafka, found)
-        left = wait_resumed(
-            seen.topology,
-            seen.kafka,
-            seen.view,
-            found,
-            now_ms=clock.now_ms,
-            pause=clock.pause,
-            limit_s=wait_s,
-        )
+        accept(seen, found)
+        left = wait_resumed(seen, found, wait_s)
     data = {
         **(also or {}),
         "ok": not left,

@@ -13,11 +13,9 @@ from mesh.cli.render import Output, OutputOption, grid, render, say
 from mesh.cli.session import CommandSession, Heard, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
-from mesh.transport import clock
 
 if TYPE_CHECKING:
     from mesh.model.trees import Address
-    from mesh.operate.roles.asking import RoleAsking
 
 Row = Mapping[str, Any]
 _CERTAIN: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
@@ -48,10 +46,12 @@ def show_role(
     """
     from rich.console import Group
 
+    from mesh.operate.roles.asking import RoleAsking
+
     address = role_address(tree, role)
     with open_session(target, heard=Heard.NOBODY) as seen:
         wanted = [one for one in _wanted(seen) if (one["tree_id"], one["role"]) == tuple(address)]
-        nodes = asking(seen).routes(tree, role, timeout)
+        nodes = RoleAsking(seen).routes(tree, role, timeout)
     nodes = [{**one, "disjoint_ways": _disjoint(nodes, one)} for one in nodes]
     data = {"ok": True, "tree": address.tree, "role": role, "wanted": wanted, "nodes": nodes}
     rows = [
@@ -71,7 +71,7 @@ def show_role(
 def _wanted(seen: CommandSession) -> Sequence[Row]:
     from mesh.operate.documents.roles import roles_document
 
-    data = roles_document(seen.topology, seen.view, seen.kafka)
+    data = roles_document(seen)
     if data["unknown"]:
         say(f"not known of {', '.join(data['unknown'])}: their Kafka cluster does not answer")
     wanted: Sequence[Row] = data["roles"]
@@ -124,9 +124,11 @@ def route_role(
     A node that does not answer within the timeout knows nothing: `certain` is null. Nothing is
     sent to the role: where a node is not certain, a send asks for the way first.
     """
+    from mesh.operate.roles.asking import RoleAsking
+
     address = role_address(tree, role)
     with open_session(target, heard=Heard.NOBODY) as seen:
-        nodes = asking(seen).routes(tree, role, timeout)
+        nodes = RoleAsking(seen).routes(tree, role, timeout)
     data = {"ok": True, "tree": address.tree, "role": role, "nodes": nodes}
     rows = [
         (
@@ -148,15 +150,6 @@ def route_role(
 NOTHING: Row = {
     "instance": "-", "link": "-", "scope": "", "hops": "-", "reason": "-", "age_s": 0.0,
 }  # fmt: skip
-
-
-def asking(seen: CommandSession) -> RoleAsking:
-    """Return who asks the nodes of a mesh for a command."""
-    from mesh.operate.roles.asking import RoleAsking
-
-    return RoleAsking(
-        topology=seen.topology, kafka=seen.kafka, now_ms=clock.now_ms, pause=clock.pause
-    )
 
 
 def role_address(tree: str, role: str) -> Address:

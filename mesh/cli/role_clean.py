@@ -36,7 +36,7 @@ def clean_roles(
             gone = [one for one in gone if one in still]
         for node in dict.fromkeys(one.node for one in gone):
             topics = [one.topic for one in gone if one.node == node]
-            seen.topology.home_of(node, seen.kafka).admin().delete(topics)
+            seen.home_of(node).admin().delete(topics)
     data = {"ok": True, "deleted": [asdict(one) for one in gone]}
     rows = [(one.node, one.app, one.topic) for one in gone]
     columns = ("NODE", "APPLICATION", "DELETED")

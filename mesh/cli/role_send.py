@@ -14,7 +14,7 @@ import typer
 
 from mesh.cli.options import NodeOption, ReplyTimeoutOption, RoleArgument, TreeArgument
 from mesh.cli.render import Output, OutputOption, grid, render_verdict, say
-from mesh.cli.role import Row, asking, role_address
+from mesh.cli.role import Row, role_address
 from mesh.cli.session import Heard, open_session, topology_at
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
@@ -123,6 +123,7 @@ def trace_role(
     from rich.console import Group
 
     from mesh.model.tree_nodes import SILENT
+    from mesh.operate.roles.asking import RoleAsking
     from mesh.operate.roles.trace import trace_send
 
     if role_address(tree, role).tree in SILENT:
@@ -131,7 +132,7 @@ def trace_role(
     with open_session(target, heard=Heard.NOBODY) as seen, ExitStack() as stack:
         check_node(seen.topology, node, "--node")
         message = _message(payload, seen.topology)
-        at = asking(seen).open_everywhere(stack, timeout)
+        at = RoleAsking(seen).open_everywhere(stack, timeout)
         if node not in at:
             text = f"node {node} does not answer; start it, or see `mesh status`"
             raise wrong_input("--node", text)

@@ -21,11 +21,12 @@ from mesh.cli.target import Stated, Target
 from mesh.config.nearest import check_node
 from mesh.errors import ConfigError, MeshError, ProtocolError, TransportUnavailableError
 from mesh.transport import clock
+from mesh.view.running_mesh import RunningMesh
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology
+    from mesh.operate.changes.driver import MeshToChange
     from mesh.operate.changes.in_force import Records, TopologyInForce
-    from mesh.operate.changes.put_in_force import SeenMesh
     from mesh.transport.port import KafkaCluster
     from mesh.view.mesh_view import MeshView
 
@@ -47,8 +48,8 @@ class Heard(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """A mesh by the topology in force.
+class InForce:
+    """What is in force in a mesh.
 
     Attributes:
         topology: What is in force, else what the file says, with every address that is known.
@@ -60,8 +61,8 @@ class Running:
     plain: Topology
     found: TopologyInForce | None
 
-    def in_force(self) -> TopologyInForce:
-        """Return what is in force; else the file stands for it, with a warning."""
+    def record(self) -> TopologyInForce:
+        """Return the record of it; without one the file stands for it, with a warning."""
         from mesh.operate.changes.in_force import TopologyInForce
 
         if self.found is not None:
@@ -74,18 +75,14 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandSession(Running):
-    """A running mesh as a command sees it.
+class CommandSession(RunningMesh):
+    """A running mesh as a command sees it; which nodes are up, as far as `heard` asked for it.
 
     Attributes:
-        kafka: Clients of all its Kafka clusters.
-        view: Its control topics, read to their ends.
-        beats: Which nodes are up, as far as `heard` asked for it; waited for when first asked.
+        in_force: What is in force.
     """
 
-    kafka: Mapping[str, KafkaCluster]
-    view: MeshView
-    beats: Mapping[str, bool]
+    in_force: InForce
 
     def nodes_named(self, node: str | None, where: str) -> Sequence[str]:
         """Return the node that a command line names, or all.
@@ -109,17 +106,17 @@ class CommandSession(Running):
             if fault is not None:
                 raise TransportUnavailableError(f"nothing was changed at {node}: {fault}")
 
-    def to_change(self) -> SeenMesh:
+    def to_change(self) -> MeshToChange:
         """Return the mesh as it is seen by who changes its topology."""
-        from mesh.operate.changes.put_in_force import SeenMesh
+        from mesh.operate.changes.driver import MeshToChange
 
-        return SeenMesh(
-            found=self.in_force(),
+        return MeshToChange(
+            topology=self.topology,
+            in_force=self.in_force.record(),
             kafka=self.kafka,
             view=self.view,
             beats=self.beats,
-            now_ms=clock.now_ms,
-            pause=clock.pause,
+            time=self.time,
             tell=say,
         )
 
@@ -181,18 +178,17 @@ def open_session(
             from mesh.operate.status import beats_on_demand
 
             hears_each = heard is Heard.EACH
-            beats = beats_on_demand(view, clock.now_ms, clock.pause, hears_each=hears_each)
+            beats = beats_on_demand(view, clock.timekeeper(), hears_each=hears_each)
         yield CommandSession(
             topology=topology,
-            plain=stated.plain,
-            found=found,
             kafka=kafka,
             view=view,
             beats=beats,
+            in_force=InForce(topology=topology, plain=stated.plain, found=found),
         )
 
 
-def running_mesh(target: Target, *, near: str | None = None, is_look: bool = True) -> Running:
+def in_force_in(target: Target, *, near: str | None = None, is_look: bool = True) -> InForce:
     """Return what is in force in the mesh that a command line names; nothing else is read.
 
     Args:
@@ -220,7 +216,7 @@ def running_mesh(target: Target, *, near: str | None = None, is_look: bool = Tru
         topology = _reachable(found.topology, stated)
     target.check_addresses(topology)
     _name_mesh(stated, found)
-    return Running(topology=topology, plain=stated.plain, found=found)
+    return InForce(topology=topology, plain=stated.plain, found=found)
 
 
 def topology_at(
@@ -235,9 +231,9 @@ def topology_at(
         is_look: As for `open_session`.
 
     Raises:
-        ConfigError, TransportUnavailableError: As for `running_mesh`, or there is no such node.
+        ConfigError, TransportUnavailableError: As for `in_force_in`, or there is no such node.
     """
-    topology = running_mesh(target, near=node, is_look=is_look).topology
+    topology = in_force_in(target, near=node, is_look=is_look).topology
     check_node(topology, node, where)
     return topology
 
@@ -245,7 +241,7 @@ def topology_at(
 def in_force_if_known(target: Target) -> Topology | None:
     """Return the topology in force, or None if that cannot be known just now."""
     try:
-        return running_mesh(target).in_force().topology
+        return in_force_in(target).record().topology
     except MeshError:
         return None
 

@@ -34,7 +34,7 @@ def status(
     with open_session(target, heard=Heard.ANYBODY) as seen:
         wall_ms = clock.wall_ms()
         proof = asdict(_proof(seen, wall_ms))
-        data = status_document(seen.topology, seen.view, seen.beats, seen.kafka, wall_ms)
+        data = status_document(seen, wall_ms)
     data = {**data, "proof": proof}
     render_verdict(data, lambda: _status_table(data), output)
 
@@ -220,7 +220,7 @@ def links(
     from mesh.operate.documents.links import links_document
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
-        data = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
+        data = links_document(seen)
     render_verdict(data, lambda: _links_table(data["links"]), output)
 
 

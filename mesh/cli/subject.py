@@ -48,7 +48,7 @@ def pause_subject(
     with open_session(target, heard=Heard.NOBODY, is_look=False) as seen:
         check_node(seen.topology, node, "--node")
         seen.refuse_unseen([node])
-        write_pauses(seen.topology, seen.kafka, [SubjectPauseKey(node, filter_)], Pause(why))
+        write_pauses(seen, [SubjectPauseKey(node, filter_)], Pause(why))
     _show([subject_pause_document(node, filter_, why)], "paused", output)
 
 
@@ -70,7 +70,7 @@ def resume_subject(
         if filter_ not in paused:
             known = ", ".join(map(repr, sorted(paused))) or "nothing"
             raise wrong_input("FILTER", f"{filter_!r} is not paused at {node}; paused: {known}")
-        write_pauses(seen.topology, seen.kafka, [SubjectPauseKey(node, filter_)], None)
+        write_pauses(seen, [SubjectPauseKey(node, filter_)], None)
         for other in sorted(paused.keys() - {filter_}):
             say(f"{other} at {node}: still paused")
     _show([subject_pause_document(node, filter_, paused[filter_].why)], "resumed", output)

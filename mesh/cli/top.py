@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli.interrupt import interruptible
 from mesh.cli.render import Output, OutputOption, console, grid, render
-from mesh.cli.session import quiet_client_library, running_mesh
+from mesh.cli.session import in_force_in, quiet_client_library
 from mesh.cli.target import HERE, Target
 from mesh.model.words import LinkWord, NodeWord
 from mesh.transport import clock
@@ -51,7 +51,7 @@ def top(
     from mesh.operate.watch import Watch
     from mesh.view.connection import open_kafka
 
-    topology = running_mesh(target).topology
+    topology = in_force_in(target).topology
     quiet_client_library()
     watch = Watch(
         topology,
@@ -97,7 +97,7 @@ def waiting_on_links(watch: Watch) -> Mapping[str, int | None]:
     from mesh.operate.documents.links import links_document
 
     seen = watch.seen
-    document = links_document(seen.topology, seen.view, seen.beats, seen.kafka)
+    document = links_document(seen)
     return {one["link"]: one["backlog_messages"] for one in document["links"]}
 
 

@@ -10,12 +10,9 @@ from mesh.cli.render import Output, OutputOption, render_verdict
 from mesh.cli.session import CommandSession, open_session
 from mesh.cli.target import HERE, Target
 from mesh.errors import wrong_input
-from mesh.transport import clock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-_LOOK_S = 0.2
 
 
 def wait(
@@ -83,10 +80,13 @@ def _wait(seen: CommandSession, wanted: Mapping[str, int], timeout_s: float) -> 
             seen.beats[source] and seen.beats[reader]
         )
 
-    deadline = clock.now_ms() + int(timeout_s * 1000)
-    while True:
-        late = list(laggards(seen.topology, seen.view, wanted, {}, excused))
-        if not late or clock.now_ms() >= deadline:
-            return late
-        clock.pause(_LOOK_S)
-        seen.view.refresh()
+    def late() -> Sequence[str]:
+        return list(laggards(seen.topology, seen.view, wanted, {}, excused))
+
+    def is_settled() -> bool:
+        if late():
+            seen.view.refresh()
+        return not late()
+
+    seen.time.wait_until(is_settled, timeout_s)
+    return late()

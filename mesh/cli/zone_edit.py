@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mesh.cli.change import ApplyOptions, put_and_tell
-from mesh.cli.plan import against_mesh, shown
+from mesh.cli.plan import shown
 from mesh.cli.render import Output, render
 from mesh.cli.session import open_session
 from mesh.cli.target import Target
@@ -32,21 +32,23 @@ def put_edited_in_force(edit: Edit, how: ApplyOptions, target: Target, *, dry_ru
         NotInTimeError: As for `put_in_force`.
     """
     from mesh.config.zone_edits import place_in_spec
+    from mesh.operate.changes.begin import begun_last
     from mesh.operate.changes.plan import refuse_loss
     from mesh.operate.changes.plan_file import plan_document
+    from mesh.operate.changes.proposal import plan_on_mesh
     from mesh.operate.changes.put_in_force import wanted_topology
 
     with open_session(target, is_look=False) as seen:
         mesh = seen.to_change()
-        begun = mesh.begun_last()
+        begun = begun_last(mesh)
         try:
-            after = wanted_topology(mesh.found, begun, edit)
+            after = wanted_topology(mesh.in_force, begun, edit)
         except ConfigError as error:
             raise ConfigError(_in_one_line(error.problems, how.output)) from error
         if not dry_run:
             put_and_tell(mesh, after, begun, place_in_spec, how)
             return
-        made = against_mesh(mesh.found, seen, after, place_in_spec)
+        made = plan_on_mesh(mesh, mesh.in_force, after, place_in_spec)
         if not how.allow_delete:
             refuse_loss(made.unread, place_in_spec)
         data = plan_document(made, allow_delete=how.allow_delete)

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from mesh.cli.options import ZoneArgument
 from mesh.cli.render import Output, OutputOption, grid, render
-from mesh.cli.session import Heard, open_session, running_mesh
+from mesh.cli.session import Heard, in_force_in, open_session
 from mesh.cli.target import HERE, Target
 from mesh.config.nearest import check_node
 
@@ -25,7 +25,7 @@ def list_zones(
     """List the zones in force."""
     from mesh.operate.documents.zones import zone_document
 
-    found = running_mesh(target).in_force()
+    found = in_force_in(target).record()
     topology = found.topology
     if node is not None:
         check_node(topology, node, "--node")
@@ -48,9 +48,9 @@ def show(
     from mesh.operate.documents.zones import ends_document, zone_document
 
     with open_session(target, heard=Heard.ANYBODY) as seen:
-        found = seen.in_force()
+        found = seen.in_force.record()
         one = zone_of(found.topology, zone)
-        states = [ends_document(seen.view, seen.beats, link) for link in one.links]
+        states = [ends_document(seen, link) for link in one.links]
         data = {**zone_document(found.topology, one), "version": found.number, "states": states}
     render(data, lambda: _show_table(data), output)
 

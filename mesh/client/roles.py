@@ -72,7 +72,7 @@ class Roles:
         *,
         lease_s: float = tree_apps.LEASE_MS / 1000,
         now_ms: Callable[[], int] = clock.now_ms,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], object] = time.sleep,
         is_new: bool = True,
         check_usable: Callable[[], None] = lambda: None,
     ) -> None:

@@ -22,11 +22,12 @@ from mesh.model.control import Stage
 from mesh.model.topology import Topology
 from mesh.operate.changes.begin import begin_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext, ChangeOutcome
+from mesh.operate.changes.driver import ChangeOutcome, MeshToChange
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.operate.changes.plan import refuse_loss
 from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.status import observe
+from mesh.transport.clock import Timekeeper
 from mesh.transport.node_topics import config_topic
 
 NOT_BEGUN = "NOT_BEGUN"
@@ -110,7 +111,7 @@ def _carry_out(
     reports: FollowedLaneReports,
     timeout_s: float,
 ) -> ChangeOutcome:
-    before, now_ms, kafka = driver.topology, driver.backend.now_ms, driver.backend.kafka
+    before, kafka = driver.topology, driver.backend.kafka
 
     def pause(seconds: float) -> None:
         until = driver.backend.now_ms() + int(1000 * seconds)
@@ -118,24 +119,24 @@ def _carry_out(
             driver.backend.advance(seconds)
 
     where = f"spec.steps.{number}.apply"
+    time = Timekeeper(driver.backend.now_ms, pause)
     driver.view.refresh()
-    beats = observe(driver.view, now_ms, pause)
-    plan = plan_on_mesh(found, after, driver.view, beats, kafka, lambda _: where)
+    mesh = MeshToChange(
+        topology=found.topology,
+        in_force=found,
+        kafka=kafka,
+        view=driver.view,
+        beats=observe(driver.view, time),
+        time=time,
+        tell=lambda _: None,
+    )
+    plan = plan_on_mesh(mesh, found, after, lambda _: where)
     # A Kafka cluster that is new knows nothing of the changes before.
     begun = read_begun({name: kafka[name] for name in found.topology.kafka}, before.prefix)
     goes_on = begun is not None and begun.is_open
     if not goes_on:
         refuse_loss(plan.unread, lambda _: where)
-    means = ChangeContext(
-        kafka=kafka,
-        view=driver.view,
-        now_ms=now_ms,
-        pause=pause,
-        tell=lambda _: None,
-        beats=beats,
-        reports=reports,
-    )
-    change = begin_change(found, after, begun, means)
+    change = begin_change(mesh, reports, after, begun)
     cut = change.way.cut_over
     driver.adopt(after)
     try:

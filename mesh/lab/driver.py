@@ -23,9 +23,11 @@ from mesh.operate.audit.drills import DrillKind, Planted, ends_of
 from mesh.operate.audit.planting import Planter
 from mesh.operate.changes.founding import publish as publish_topology
 from mesh.operate.interest.propagation import laggards
+from mesh.transport.clock import Timekeeper
 from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 COPIES_MS = 10_000
 """How long a direct copy may be under way once the position behind it is committed: then the client
@@ -172,11 +174,14 @@ class Driver:
         """
         source, target = ends_of(self.topology, step.from_, step.to)
         self.view.refresh()
-        backend = self.backend
-        planter = Planter.seeing(
-            self.view, self.topology, backend.kafka, backend.now_ms, backend.advance
+        mesh = RunningMesh(
+            topology=self.topology,
+            kafka=self.backend.kafka,
+            view=self.view,
+            beats={},  # whoever does not run does not do its part in time
+            time=Timekeeper(self.backend.now_ms, self.backend.advance),
         )
-        self.planted = planter.plant(DrillKind(step.drill), source, target)
+        self.planted = Planter(mesh).plant(DrillKind(step.drill), source, target)
         return {
             "endpoint": self.planted.endpoint,
             "message": self.planted.message,

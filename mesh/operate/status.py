@@ -5,15 +5,16 @@ No clock is compared with another: see `beats_on_demand`. Spec: K22-K24, K32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh.model.control import EndpointStatus, Heartbeat, Pause, Stop
-from mesh.model.topology import Topology
 from mesh.model.words import LinkWord, NodeWord
 from mesh.operate.questions import OnDemand
+from mesh.transport.clock import Timekeeper
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.keys import PauseKey
 
 LOOK_S = 0.1
@@ -27,12 +28,7 @@ STALE_LOOK_S = 1.5
 
 
 def beats_on_demand(
-    view: MeshView,
-    now_ms: Callable[[], int],
-    pause: Callable[[float], object],
-    limit_s: float = OBSERVE_S,
-    *,
-    hears_each: bool = True,
+    view: MeshView, time: Timekeeper, limit_s: float = OBSERVE_S, *, hears_each: bool = True
 ) -> Mapping[str, bool]:
     """Return which nodes beat: those heard from now on, waited for at the first access.
 
@@ -45,19 +41,18 @@ def beats_on_demand(
 
     Args:
         view: The mesh, refreshed just now: a beat that comes from now on is fresh.
-        now_ms: Monotonic clock.
-        pause: Lets time pass.
+        time: How time passes.
         limit_s: The longest wait.
         hears_each: Whether a node is up only if it beats from now on.
     """
     before = {name: seen.heartbeat for name, seen in view.nodes.items()}
-    began_ms = now_ms()
+    began_ms = time.now_ms()
 
     def heard() -> Mapping[str, bool]:
         while True:
-            pause(LOOK_S if hears_each else QUICK_LOOK_S)
+            time.pause(LOOK_S if hears_each else QUICK_LOOK_S)
             view.glance()
-            passed_s = (now_ms() - began_ms) / 1000
+            passed_s = (time.now_ms() - began_ms) / 1000
             up = {name: _is_up(view, name, before, hears_each=hears_each) for name in before}
             waited = [
                 name
@@ -73,15 +68,10 @@ def beats_on_demand(
 
 
 def observe(
-    view: MeshView,
-    now_ms: Callable[[], int],
-    pause: Callable[[float], object],
-    limit_s: float = OBSERVE_S,
-    *,
-    hears_each: bool = True,
+    view: MeshView, time: Timekeeper, limit_s: float = OBSERVE_S, *, hears_each: bool = True
 ) -> Mapping[str, bool]:
     """Return which nodes beat, and wait for that now: see `beats_on_demand`."""
-    return dict(beats_on_demand(view, now_ms, pause, limit_s, hears_each=hears_each))
+    return dict(beats_on_demand(view, time, limit_s, hears_each=hears_each))
 
 
 def _may_come(
@@ -175,16 +165,14 @@ class NodeStatus:
         )
 
 
-def node_statuses(
-    topology: Topology, view: MeshView, beats: Mapping[str, bool]
-) -> Sequence[NodeStatus]:
+def node_statuses(mesh: RunningMesh) -> Sequence[NodeStatus]:
     """Return every node, in the order of the file."""
-    return [_node_status(topology, view, node, is_up=beats[node]) for node in topology.nodes]
+    return [_node_status(mesh, node) for node in mesh.topology.nodes]
 
 
-def _node_status(topology: Topology, view: MeshView, node: str, *, is_up: bool) -> NodeStatus:
-    seen = view.nodes[node]
-    declared = topology.nodes[node]
+def _node_status(mesh: RunningMesh, node: str) -> NodeStatus:
+    topology, view, is_up = mesh.topology, mesh.view, mesh.beats[node]
+    seen, declared = view.nodes[node], topology.nodes[node]
     ack = seen.subscribed
     known: bool | None = None
     if is_up and seen.clients_offset < 0:

@@ -19,8 +19,10 @@ from mesh.operate.links.flows import LinkFlow, link_flows
 from mesh.operate.links.traffic import Traffic
 from mesh.operate.state_history import StateHistory
 from mesh.operate.status import OBSERVE_S, NodeStatus, node_statuses, observe
+from mesh.transport.clock import Timekeeper
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 ASK_MS = 5_000
 """How often to check whether brokers answer, and to look for topics that did not exist yet."""
@@ -30,15 +32,11 @@ Open = Callable[[Topology, Sequence[str]], Mapping[str, KafkaCluster]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A mesh at one moment.
+class Seen(RunningMesh):
+    """A mesh at one moment; its view is not refreshed.
 
     Attributes:
         in_force: What is in force, or what a file says if nobody has written that.
-        topology: The same, with every address that is known.
-        kafka: Clients of its Kafka clusters.
-        view: Its control topics; it is not refreshed.
-        beats: Which nodes are up.
         faults: Kafka clusters that do not answer, with the reason.
         nodes: Every node, in the order of the file.
         flows: Every direction of a link; how much waits is not requested.
@@ -46,10 +44,6 @@ class Seen:
     """
 
     in_force: TopologyInForce
-    topology: Topology
-    kafka: Mapping[str, KafkaCluster]
-    view: MeshView
-    beats: Mapping[str, bool]
     faults: Mapping[str, str]
     nodes: Sequence[NodeStatus]
     flows: Sequence[LinkFlow]
@@ -118,7 +112,7 @@ class Watch:
         """Read what is there, and find out who is up; takes as long as `mesh status` does."""
         self._view.refresh()
         self._follow_topology()
-        beats = observe(self._view, self._now_ms, pause, hears_each=False)
+        beats = observe(self._view, Timekeeper(self._now_ms, pause), hears_each=False)
         now_ms = self._now_ms()
         for node, seen in self._view.nodes.items():
             heard_ms = now_ms if beats.get(node) else now_ms - int(OBSERVE_S * 1000) - 1
@@ -147,6 +141,7 @@ class Watch:
     def _as_seen(self) -> Seen:
         topology, view = self._topology, self._view.still()
         beats = {node: self._is_up(node) for node in topology.nodes}
+        mesh = RunningMesh(topology=topology, kafka={}, view=view, beats=beats)
         return Seen(
             in_force=self._in_force,
             topology=topology,
@@ -154,8 +149,8 @@ class Watch:
             view=view,
             beats=beats,
             faults=dict(view.unreachable),
-            nodes=node_statuses(topology, view, beats),
-            flows=link_flows(topology, view, beats, {}),
+            nodes=node_statuses(mesh),
+            flows=link_flows(mesh),
             at_ms=self.wall_ms(),
         )
 

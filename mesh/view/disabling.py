@@ -8,7 +8,7 @@ from mesh.errors import TransportError
 from mesh.model.control import Pause
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
-from mesh.view.operator_records import write_operator_record
+from mesh.view.operator_records import write_config
 from mesh.wire.control import encode_pause
 from mesh.wire.keys import DisableKey, disable_key
 
@@ -40,7 +40,8 @@ def write_disabled(
             failed[key] = unreachable[cluster]
             continue
         try:
-            write_operator_record(topology, kafka, key.node, disable_key(key), value)
+            home = topology.home_of(key.node, kafka)
+            write_config(home, topology.prefix, disable_key(key), value)
         except TransportError as error:
             failed[key] = str(error)
     return failed

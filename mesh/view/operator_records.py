@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from mesh.errors import TransportUnavailableError
 from mesh.model.topics import TopicNames
-from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster
 
 
-def write_operator_record(
-    topology: Topology,
-    kafka: Mapping[str, KafkaCluster],
-    node: str,
-    key: bytes,
-    value: bytes | None,
-) -> None:
-    """Write what an operator wants, or with None that it has ended.
-
-    Raises:
-        TransportError: Kafka did not accept it.
-    """
-    write_config(topology.home_of(node, kafka), topology.prefix, key, value)
-
-
 def write_config(cluster: KafkaCluster, prefix: str, key: bytes, value: bytes | None) -> None:
-    """Write one record on `mesh.config` of a Kafka cluster.
+    """Write what an operator wants, or with None that it has ended.
 
     Raises:
         TransportError: Kafka did not accept it.

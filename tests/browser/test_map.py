@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Pause
-from mesh.view.operator_records import write_operator_record
+from mesh.view.operator_records import write_config
 from mesh.wire.control import encode_pause
 from mesh.wire.keys import PauseKey, pause_key
 from tests.browser.conftest import SPEC, Auditor, Open
@@ -109,10 +109,10 @@ def test_three_links_refuse_for_three_reasons_that_read_differently(
     assert "one-hop zone does not go on" in told["tk1 → tk2"]
     assert "came over this link" in told["tk1 → tk3"]
     assert len({told[name] for name in ("tk3 → tk2", "tk1 → tk2", "tk1 → tk3")}) == 3
-    topology, kafka = api.mesh.topology, api.mesh.world.kafka
+    home = api.mesh.seen().home_of("ny1")
     pause = pause_key(PauseKey("ny1", "tk1", None))
     with api.turn:
-        write_operator_record(topology, kafka, "ny1", pause, encode_pause(Pause("stocktaking")))
+        write_config(home, "mesh.", pause, encode_pause(Pause("stocktaking")))
     api.lives(3)
     expect(page.locator("main")).to_contain_text("tk1 → ny1 is paused")
     expect(page.get_by_role("row").filter(has_text="tk1 → ny1")).to_contain_text("stocktaking")

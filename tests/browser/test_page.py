@@ -13,7 +13,7 @@ from mesh.api.guard import Access
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.control import Pause
 from mesh.operate.minutes import MINUTE_MS
-from mesh.view.operator_records import write_operator_record
+from mesh.view.operator_records import write_config
 from mesh.wire.control import encode_pause
 from mesh.wire.keys import PauseKey, pause_key
 from tests.browser.conftest import MARKUP, SPEC, Auditor, Open, is_read
@@ -183,10 +183,8 @@ def test_hostile_names_are_shown_and_do_nothing(
         (":x", "a\u05d0\u05d1/b", long, "<img src=x onerror=alert(1)")
     ):
         api.mesh.subscribe("tk2", f"e{number}", filter_)
-    topology, kafka = api.mesh.topology, api.mesh.world.kafka
-    write_operator_record(
-        topology, kafka, "ny1", pause_key(PauseKey("ny1", "tk1", None)), encode_pause(Pause(MARKUP))
-    )
+    paused = pause_key(PauseKey("ny1", "tk1", None))
+    write_config(api.mesh.seen().home_of("ny1"), "mesh.", paused, encode_pause(Pause(MARKUP)))
     api.mesh.publish("tk3", ":x")
     auditor.certifies(f"tk2/{MARKUP}", equal=False)
     auditor.finds(

@@ -9,15 +9,18 @@ from mesh.config.published import published_text
 from mesh.lab.world import World
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
+from mesh.operate.changes.begin import begun_last
+from mesh.operate.changes.driver import MeshToChange
 from mesh.operate.changes.in_force import read_in_force
-from mesh.operate.changes.put_in_force import SeenMesh
 from mesh.operate.changes.put_in_force import put_in_force as change_mesh
 from mesh.operate.status import observe
+from mesh.transport.clock import Timekeeper
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import KafkaCluster
 from mesh.trees.settings import Settings
 from mesh.view.change_records import ConfigWriters
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 CHAIN: Mapping[str, object] = {
     "kafka": {"left": None, "right": None},
@@ -73,6 +76,25 @@ class Mesh:
     def view(self) -> MeshView:
         return MeshView(self.topology, self.world.kafka, self.now_ms)
 
+    @property
+    def time(self) -> Timekeeper:
+        return Timekeeper(self.now_ms, self.pause)
+
+    def seen(
+        self, view: MeshView | None = None, beats: Mapping[str, bool] | None = None
+    ) -> RunningMesh:
+        """Return the mesh as somebody sees it who looks now; as if all were up, if nobody says."""
+        if view is None:
+            view = self.view()
+            view.refresh()
+        return RunningMesh(
+            topology=self.topology,
+            kafka=self.world.kafka,
+            view=view,
+            beats=dict.fromkeys(self.topology.nodes, True) | (beats or {}),
+            time=self.time,
+        )
+
     def change(self, after: Topology, *, allow_delete: bool = False) -> int:
         """Have another topology be put in force as an operator does; who is new must run by then.
 
@@ -86,16 +108,16 @@ class Mesh:
         assert found is not None
         try:
             view.refresh()
-            mesh = SeenMesh(
-                found=found,
+            mesh = MeshToChange(
+                in_force=found,
+                topology=found.topology,
                 kafka=self.world.kafka,
                 view=view,
-                beats=observe(view, self.now_ms, self.pause),
-                now_ms=self.now_ms,
-                pause=self.pause,
+                beats=observe(view, self.time),
+                time=self.time,
                 tell=lambda _: None,
             )
-            begun = mesh.begun_last()
+            begun = begun_last(mesh)
             done = change_mesh(mesh, after, begun, lambda _: "", allow_delete=allow_delete)
             return done.number
         finally:

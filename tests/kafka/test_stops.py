@@ -22,6 +22,7 @@ from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 from mesh.worker.process.clock import MonotonicClock
 from tests.conftest import ClustersOf
 from tests.patience import PATIENCE_S, wait_until
@@ -41,6 +42,11 @@ class Pair:
     kafka: dict[str, RealKafka]
     view: MeshView
     clients: dict[str, MeshClient]
+
+    @property
+    def seen(self) -> RunningMesh:
+        topology = self.fleet.topology
+        return RunningMesh(topology=topology, kafka=self.kafka, view=self.view, beats={})
 
     def publish(self, *payloads: str) -> None:
         for payload in payloads:
@@ -75,7 +81,7 @@ class Pair:
 
         def is_stopped() -> bool:
             self.view.refresh()
-            found[:] = stops_on_link(self.fleet.topology, self.view, "a", "b")
+            found[:] = stops_on_link(self.seen, "a", "b")
             return bool(found)
 
         wait_until("a source has stopped", is_stopped)
@@ -83,18 +89,8 @@ class Pair:
 
     def resume(self) -> None:
         found = self.stopped()
-        topology = self.fleet.topology
-        accept(topology, self.kafka, found)
-        left = wait_resumed(
-            topology,
-            self.kafka,
-            self.view,
-            found,
-            now_ms=CLOCK.now_ms,
-            pause=CLOCK.wait,
-            limit_s=PATIENCE_S,
-        )
-        assert not left
+        accept(self.seen, found)
+        assert not wait_resumed(self.seen, found, PATIENCE_S)
 
 
 @pytest.fixture

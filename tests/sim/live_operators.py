@@ -14,9 +14,10 @@ from mesh.lab.simulated import SimulatedBackend
 from mesh.lab.steps import Apply
 from mesh.operate.changes.begin import abort_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext
+from mesh.operate.changes.driver import MeshToChange
 from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.status import observe
+from mesh.transport.clock import Timekeeper
 
 TRIES = 30
 """So often an operator asks again for a change that could not be carried out while things broke."""
@@ -75,16 +76,17 @@ class Operator:
             begun = read_begun({name: kafka[name] for name in topology.kafka}, topology.prefix)
             with FollowedLaneReports.begun(topology, kafka, self.backend.now_ms) as reports:
                 self.driver.view.refresh()
-                means = ChangeContext(
+                time = Timekeeper(self.backend.now_ms, self._pause)
+                means = MeshToChange(
+                    in_force=found,
+                    topology=found.topology,
                     kafka=kafka,
                     view=self.driver.view,
-                    now_ms=self.backend.now_ms,
-                    pause=self._pause,
+                    beats=observe(self.driver.view, time),
+                    time=time,
                     tell=lambda _: None,
-                    beats=observe(self.driver.view, self.backend.now_ms, self._pause),
-                    reports=reports,
                 )
-                abort_change(found, begun, means).run(timeout_s)
+                abort_change(means, reports, begun).run(timeout_s)
         except (ConfigError, NotInTimeError, TransportError):
             return  # there is none, it is too late, or something is broken: as an operator sees it
 

@@ -17,6 +17,7 @@ from mesh.model.topology import Topology
 from mesh.operate.changes.founding import publish
 from mesh.operate.status import node_statuses
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.control import encode_config
 from mesh.wire.keys import change_key, config_key
 from tests.said import Said
@@ -79,9 +80,10 @@ def lacking(mesh: ChangedMesh) -> Mapping[str, tuple[str, int, bool]]:
     view = MeshView(AFTER, mesh.world.kafka, mesh.world.clock.now_ms)
     view.refresh()
     beats = dict.fromkeys("ab", True)
+    seen = RunningMesh(topology=AFTER, kafka=mesh.world.kafka, view=view, beats=beats)
     return {
         one.node: (one.state, one.lost_topology, mesh.world.workers[one.node].is_ready)
-        for one in node_statuses(AFTER, view, beats)
+        for one in node_statuses(seen)
     }
 
 

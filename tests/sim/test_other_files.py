@@ -9,7 +9,7 @@ from mesh.errors import NotBegunError
 from mesh.model.topology import Topology
 from mesh.operate.changes.begin import begin_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext, ChangeOutcome
+from mesh.operate.changes.driver import ChangeOutcome, MeshToChange
 from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.status import observe
@@ -33,21 +33,21 @@ def apply(mesh: Mesh, after: Topology) -> ChangeOutcome:
     found, _ = read_in_force(kafka, "mesh.")
     assert found is not None
     view.refresh()
-    beats = observe(view, mesh.now_ms, mesh.pause)
-    plan_on_mesh(found, after, view, beats, kafka, str)
+    means = MeshToChange(
+        in_force=found,
+        topology=found.topology,
+        kafka=kafka,
+        view=view,
+        beats=observe(view, mesh.time),
+        time=mesh.time,
+        tell=print,
+    )
+    plan_on_mesh(means, found, after, str)
     if "d" not in mesh.world.workers:
         mesh.world.start("d")
     with FollowedLaneReports.begun(found.topology, kafka, mesh.now_ms) as reports:
-        means = ChangeContext(
-            kafka=kafka,
-            view=view,
-            now_ms=mesh.now_ms,
-            pause=mesh.pause,
-            tell=print,
-            beats=beats,
-            reports=reports,
-        )
-        return begin_change(found, after, read_begun(kafka, "mesh."), means).run(60, 60)
+        change = begin_change(means, reports, after, read_begun(kafka, "mesh."))
+        return change.run(60, 60)
 
 
 @pytest.mark.parametrize("of_d", [{"lanes": 2}, {"partitions": 8}, {"partitions": 2}])

@@ -73,7 +73,7 @@ def unrecorded(mesh: Mesh) -> Mapping[str, int]:
     """Return what `mesh status` says of nodes whose other workers may wait."""
     view = mesh.view()
     view.refresh()
-    statuses = node_statuses(mesh.topology, view, dict.fromkeys(NODES, True))
+    statuses = node_statuses(mesh.seen(view))
     view.close()
     assert all(one.is_well == (not one.unrecorded_topology) for one in statuses)
     return {one.node: one.unrecorded_topology for one in statuses if one.unrecorded_topology}

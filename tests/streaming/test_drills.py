@@ -27,8 +27,7 @@ def test_every_drill_is_found_and_nothing_else(bench, plant):
     mesh.publish("a", "acme/x")
     view = mesh.view()
     view.refresh()
-    uuids = {node: seen.identity.uuid for node, seen in view.nodes.items() if seen.identity}
-    planter = Planter(topology, mesh.world.kafka, uuids, mesh.now_ms, mesh.pause)
+    planter = Planter(mesh.seen(view))
     planted = [planter.plant(drill, "a", "c") for drill in DrillKind]
     mesh.publish("a", "acme/y")
     mesh.pause(5)

@@ -127,11 +127,8 @@ class Trial:
         made, drawn = self.drawn.oracle, self.drawn
         view = drawn.mesh.view()
         view.refresh()
-        uuids = {node: seen.identity.uuid for node, seen in view.nodes.items() if seen.identity}
         view.close()
-        planter = Planter(
-            self.topology, drawn.mesh.world.kafka, uuids, drawn.mesh.now_ms, drawn.mesh.pause
-        )
+        planter = Planter(drawn.mesh.seen(view))
         for drill in DrillKind:
             ends = [
                 pair

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mesh.core.ways import DeadEnd, way_between
@@ -11,12 +11,11 @@ from mesh.model.control import Subscription
 from mesh.model.frames import Delivery, MessageClass, SourcePartition
 from mesh.model.record_headers import MESH_HEADER, SUBJECT_HEADER
 from mesh.model.state import Cut, Ledger
-from mesh.model.topology import Topology
 from mesh.operate.audit.drills import DrillKind, Planted, Spare, forgeries
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.transport.reading import read_logs, read_range, read_tail
 from mesh.view.lane_reports import read_report
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.deliveries import encode_delivery
 from mesh.wire.keys import subscription_key
 from mesh.wire.state import decode_ledger, encode_ledger
@@ -34,32 +33,10 @@ class Planter:
     """Plants drills in one mesh.
 
     Attributes:
-        topology: What is in force; it allows drills.
-        kafka: Clients of its Kafka clusters.
-        uuids: Node -> its uuid, from its control topic.
-        now_ms: Monotonic clock.
-        pause: Lets time pass, in seconds.
+        mesh: The mesh; what is in force there allows drills.
     """
 
-    topology: Topology
-    kafka: Mapping[str, KafkaCluster]
-    uuids: Mapping[str, str]
-    now_ms: Callable[[], int]
-    pause: Callable[[float], object]
-
-    @classmethod
-    def seeing(
-        cls,
-        view: MeshView,
-        topology: Topology,
-        kafka: Mapping[str, KafkaCluster],
-        now_ms: Callable[[], int],
-        pause: Callable[[float], object],
-    ) -> Planter:
-        """Return a planter of drills in a mesh whose nodes a view has heard."""
-        identities = {node: seen.identity for node, seen in view.nodes.items()}
-        uuids = {node: one.uuid for node, one in identities.items() if one is not None}
-        return cls(topology, kafka, uuids, now_ms, pause)
+    mesh: RunningMesh
 
     def plant(self, drill: DrillKind, source: str, target: str) -> Planted:
         """Write the drill's records, and return the drill; its subscription stays until `clear`.
@@ -72,7 +49,7 @@ class Planter:
         Raises:
             TransportError: Kafka did not accept a record, or the mesh did not do its part in time.
         """
-        home, far = self._home(source), self._home(target)
+        home, far = self.mesh.home_of(source), self.mesh.home_of(target)
         near_writer, far_writer = home.writer("drill"), far.writer("drill")
         try:
             spares = self._publish(near_writer, source, drill)
@@ -82,7 +59,7 @@ class Planter:
             wanted = "drill/something-else" if is_wrong else spares[0].subject
             self._subscribe(far_writer, target, drill, wanted)
             if drill is not DrillKind.LOSS:
-                topic = self.topology.names.endpoint(target, drill.endpoint)
+                topic = self.mesh.topology.names.endpoint(target, drill.endpoint)
                 forged = self._deliver(far_writer, drill, spares, topic, self._path(source, target))
         finally:
             near_writer.close()
@@ -93,7 +70,7 @@ class Planter:
             endpoint=f"{target}/{drill.endpoint}",
             message=f"{first.place.topic}/{first.place.partition}/0/{first.offset}",
             records=forged,
-            at_ms=self.now_ms(),
+            at_ms=self.mesh.time.now_ms(),
         )
 
     def clear(self, drill: DrillKind, target: str) -> None:
@@ -102,8 +79,8 @@ class Planter:
         Raises:
             TransportError: Kafka did not accept it.
         """
-        home = self._home(target)
-        place = TopicPartition(self.topology.names.clients(target), 0)
+        home = self.mesh.home_of(target)
+        place = TopicPartition(self.mesh.topology.names.clients(target), 0)
         newest = {record.key() or b"": record.value() for record in read_logs(home, [place])}
         begin = f"{drill.endpoint} ".encode()
         writer = home.writer("drill")
@@ -115,11 +92,8 @@ class Planter:
         finally:
             writer.close()
 
-    def _home(self, node: str) -> KafkaCluster:
-        return self.topology.home_of(node, self.kafka)
-
     def _path(self, source: str, target: str) -> tuple[str, ...]:
-        way = way_between(self.topology, source, target)
+        way = way_between(self.mesh.topology, source, target)
         if isinstance(way, DeadEnd):
             text = f"nothing gets from {source} to {target}"
             raise wrong_input("--from, --to", text, code="NO_WAY")
@@ -130,7 +104,7 @@ class Planter:
 
         A node may still be known to want what an earlier drill of the same name requested.
         """
-        names, home = self.topology.names, self._home(node)
+        names, home = self.mesh.topology.names, self.mesh.home_of(node)
         topic = names.ingress(node, MessageClass.GUARANTEED)
         place = TopicPartition(topic, 0)
         before = home.admin().ends([place]).get(place)
@@ -149,7 +123,7 @@ class Planter:
         ][-2:]
 
         def is_passed() -> bool:
-            positions = read_report(self.topology, self.kafka, node).positions
+            positions = read_report(self.mesh.topology, self.mesh.kafka, node).positions
             return positions.get(place, 0) > found[-1].offset
 
         self._await(is_passed, f"{node} to pass two messages of {place}")
@@ -157,12 +131,12 @@ class Planter:
 
     def _subscribe(self, writer: Writer, node: str, drill: DrillKind, filter_: str) -> None:
         """Create the endpoint, and wait until its topic exists."""
-        names = self.topology.names
+        names = self.mesh.topology.names
         clients, topic = names.clients(node), names.endpoint(node, drill.endpoint)
         key = subscription_key(drill.endpoint, filter_)
         writer.produce(clients, encode_subscription(Subscription()), key, 0)
         _flush(writer, clients)
-        admin = self._home(node).admin()
+        admin = self.mesh.home_of(node).admin()
         self._await(lambda: topic in admin.describe([topic]), f"{node} to make {topic}")
 
     def _deliver(
@@ -173,7 +147,7 @@ class Planter:
         topic: str,
         path: tuple[str, ...],
     ) -> Sequence[tuple[TopicPartition, int]]:
-        kafka = self._home(path[-1])
+        kafka = self.mesh.home_of(path[-1])
         place = TopicPartition(topic, 0)
         before = kafka.admin().ends([place])[place]
         for one in forgeries(drill, spares, path, f"{topic}@{before}"):
@@ -198,7 +172,8 @@ class Planter:
         self, writer: Writer, spare: Spare, source: str, target: str
     ) -> Sequence[tuple[TopicPartition, int]]:
         """Have a lane state that it knew of the subscription that comes next. Spec: K25."""
-        names, home, far = self.topology.names, self._home(source), self._home(target)
+        mesh, names = self.mesh, self.mesh.topology.names
+        home, far = mesh.home_of(source), mesh.home_of(target)
         clients = TopicPartition(names.clients(target), 0)
         place = TopicPartition(names.ledger(source), 0)
         cut = Cut(
@@ -206,7 +181,7 @@ class Planter:
             topic_id=spare.source.topic_id,
             partition=spare.place.partition,
             position=spare.offset,
-            uuid=self.uuids[target],
+            uuid=mesh.view.nodes[target].uuid,
             clients_offset=far.admin().ends([clients])[clients],
         )
         ledger = _newest_ledger(home, place) or Ledger(node=source, lane=0, lane_epoch=0)
@@ -217,11 +192,8 @@ class Planter:
         return [(place, before)]
 
     def _await(self, is_done: Callable[[], bool], what: str) -> None:
-        deadline_ms = self.now_ms() + int(WAIT_S * 1000)
-        while not is_done():
-            if self.now_ms() > deadline_ms:
-                raise TransportUnavailableError(f"waited {WAIT_S:.0f} s for {what}")
-            self.pause(0.1)
+        if not self.mesh.time.wait_until(is_done, WAIT_S):
+            raise TransportUnavailableError(f"waited {WAIT_S:.0f} s for {what}")
 
 
 def _newest_ledger(kafka: KafkaCluster, place: TopicPartition) -> Ledger | None:

@@ -11,11 +11,12 @@ from typing import NoReturn
 
 from mesh.config.published import published_text, published_topology
 from mesh.core.cutover import cut_over
-from mesh.errors import ConfigError, Problem
+from mesh.errors import ConfigError, Problem, TransportError, TransportUnavailableError
 from mesh.model.control import Change, Stage
 from mesh.model.topology import Topology
-from mesh.operate.changes.driver import ChangeContext, ChangeDriver
-from mesh.operate.changes.in_force import TopologyInForce, newest_change
+from mesh.operate.changes.draining import FollowedLaneReports
+from mesh.operate.changes.driver import ChangeDriver, MeshToChange
+from mesh.operate.changes.in_force import newest_change
 from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.steps import ChangeSteps
 from mesh.transport.port import KafkaCluster
@@ -64,40 +65,52 @@ def read_begun(kafka: Mapping[str, KafkaCluster], prefix: str) -> PendingChange 
     return PendingChange(change=change, lacking=lacking)
 
 
+def begun_last(mesh: MeshToChange) -> PendingChange | None:
+    """Return the change that was begun last; refuse to continue blindly.
+
+    Raises:
+        TransportUnavailableError: A Kafka cluster does not answer: try again.
+    """
+    for fault in mesh.view.unreachable.values():
+        raise TransportUnavailableError(f"nothing was changed: {fault}")
+    try:
+        return read_begun(mesh.kafka, mesh.topology.prefix)
+    except TransportError as error:
+        raise TransportUnavailableError(f"nothing was changed: {error}") from error
+
+
 def begin_change(
-    found: TopologyInForce,
+    mesh: MeshToChange,
+    reports: FollowedLaneReports,
     after: Topology,
     begun: PendingChange | None,
-    context: ChangeContext,
     *,
     given_up: Sequence[str] = (),
 ) -> ChangeDriver:
     """Return the change that puts a topology in force, begun now or continued.
 
     Args:
-        found: What is in force; it still was when `begun` had been read.
+        mesh: The mesh; what is in force there still was when `begun` had been read.
+        reports: See `ChangeDriver`.
         after: A legal topology that a running mesh can follow.
         begun: See `read_begun`.
-        context: The context to drive it in.
         given_up: Nodes that leave, are down, and whose messages may be lost.
 
     Raises:
         ConfigError: Another change has begun.
         TransportError: A Kafka cluster does not answer; nothing was begun.
     """
-    text = published_text(after)
+    found, text = mesh.in_force, published_text(after)
+    # By the queues that exist just now.
+    is_shared_otherwise = bool(queues_shared_otherwise(mesh.view, found.topology, after))
     cut = cut_over(
-        found.topology,
-        after,
-        given_up=given_up,
-        # By the queues that exist just now.
-        is_shared_otherwise=bool(queues_shared_otherwise(context.view, found.topology, after)),
+        found.topology, after, given_up=given_up, is_shared_otherwise=is_shared_otherwise
     )
     if begun is None or not begun.is_open:
-        number = 1 + _last_number(found, begun, context)
+        number = 1 + _last_number(mesh, reports, begun)
         lineage = found.lineage_of(after, number)
         way = ChangeSteps(Change(number, Stage.HOLD, text, tuple(cut.holding), lineage), cut)
-        return _driver(context, begun, way, found.topology, after, given_up)
+        return _driver(mesh, reports, begun, way, after, given_up)
     change = begun.change
     if change.stage is Stage.ABORT:
         _refuse(UNDER_WAY, f"change {change.number} is being aborted: {_ABORT}")
@@ -109,15 +122,15 @@ def begin_change(
         )
     way = ChangeSteps(change, cut, is_written=True)
     # Kafka clusters that the change adds may lack the records of those that knew of it.
-    known = read_begun(context.kafka, after.prefix)
-    lacking = known.lacking if known is not None and known.change == change else [*context.kafka]
-    write_change(change, {name: context.kafka[name] for name in lacking}, after.prefix)
-    context.tell(f"going on with the change to version {change.number} at stage {change.stage}")
-    return _driver(context, begun, way, found.topology, after, given_up)
+    known = read_begun(mesh.kafka, after.prefix)
+    lacking = known.lacking if known is not None and known.change == change else [*mesh.kafka]
+    write_change(change, {name: mesh.kafka[name] for name in lacking}, after.prefix)
+    mesh.tell(f"going on with the change to version {change.number} at stage {change.stage}")
+    return _driver(mesh, reports, begun, way, after, given_up)
 
 
 def _last_number(
-    found: TopologyInForce, begun: PendingChange | None, context: ChangeContext
+    mesh: MeshToChange, reports: FollowedLaneReports, begun: PendingChange | None
 ) -> int:
     """Return the highest number of a topology that anybody knows: nodes follow no lower one.
 
@@ -125,19 +138,18 @@ def _last_number(
     have started since know it only from the progress of their lanes. If it says nothing, that of
     every node must be known.
     """
-    beats = (seen.heartbeat for seen in context.view.nodes.values())
+    beats = (seen.heartbeat for seen in mesh.view.nodes.values())
     told = [beat.change.number for beat in beats if beat is not None and beat.change is not None]
-    reports = context.reports
-    if found.number:
+    if mesh.in_force.number:
         reports.read()
     else:
         reports.read_all()
     known = 0 if begun is None else begun.change.number
-    return max(found.number, known, reports.topology_number, *told)
+    return max(mesh.in_force.number, known, reports.topology_number, *told)
 
 
 def abort_change(
-    found: TopologyInForce, begun: PendingChange | None, context: ChangeContext
+    mesh: MeshToChange, reports: FollowedLaneReports, begun: PendingChange | None
 ) -> ChangeDriver:
     """Return the way back from the change that was begun.
 
@@ -157,26 +169,27 @@ def abort_change(
             f"work by the new topology already: {_GO_ON}, then apply the former one",
         )
     after = published_topology(change.topology)
-    cut = cut_over(found.topology, after)
+    before = mesh.in_force.topology
+    cut = cut_over(before, after)
     way = ChangeSteps(change, cut, is_written=True, is_aborting=True)
     if change.stage is Stage.ABORT:
-        write_change(change, {name: context.kafka[name] for name in begun.lacking}, after.prefix)
-    return _driver(context, begun, way, found.topology, found.topology)
+        write_change(change, {name: mesh.kafka[name] for name in begun.lacking}, after.prefix)
+    return _driver(mesh, reports, begun, way, before)
 
 
 def _driver(
-    context: ChangeContext,
+    mesh: MeshToChange,
+    reports: FollowedLaneReports,
     begun: PendingChange | None,
     way: ChangeSteps,
-    before: Topology,
     after: Topology,
     given_up: Sequence[str] = (),
 ) -> ChangeDriver:
     """Return a change that is ready to be driven."""
     known = 0 if begun is None else begun.change.number
-    context.view.extend(before, context.kafka)
-    context.view.extend(after, context.kafka)
-    return ChangeDriver(way, before, after, context, known, given_up)
+    mesh.view.extend(mesh.in_force.topology, mesh.kafka)
+    mesh.view.extend(after, mesh.kafka)
+    return ChangeDriver(way, mesh, reports, after, known, given_up)
 
 
 _GO_ON = "go on with it by the command that began it (`mesh apply` of the same file)"

@@ -19,13 +19,14 @@ from mesh.model.topology import Topology
 from mesh.operate.changes import steps as change_steps
 from mesh.operate.changes.arbiter import Arbiter
 from mesh.operate.changes.draining import PATIENCE_MS, FollowedLaneReports, OutboxDrain
+from mesh.operate.changes.in_force import TopologyInForce
 from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.unread import unread_in
 from mesh.operate.questions import OnDemand
-from mesh.transport.port import KafkaCluster, Reader
+from mesh.transport.port import Reader
 from mesh.view.change_records import ConfigWriters
 from mesh.view.laggards import is_unheard
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 LOOK_S = 0.02
 """Time between two looks: a glance sends no requests to brokers, and sources hold meanwhile."""
@@ -53,27 +54,18 @@ class ChangeOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeContext:
-    """What is needed to drive a change.
+class MeshToChange(RunningMesh):
+    """A running mesh as the one who changes it sees it.
+
+    Nodes that beat when it was looked at, and still do, are up.
 
     Attributes:
-        kafka: Kafka clusters before and after.
-        view: Of the nodes before and after.
-        now_ms: Clock.
-        pause: Lets time pass.
+        in_force: The topology in force.
         tell: Notified of what is done and what is waited for.
-        beats: Which nodes beat while the change was planned: those that still do are up.
-        reports: Lane reports of the nodes before, opened then, so that nobody holds meanwhile;
-            the caller that opened them closes them.
     """
 
-    kafka: Mapping[str, KafkaCluster]
-    view: MeshView
-    now_ms: Callable[[], int]
-    pause: Callable[[float], None]
+    in_force: TopologyInForce
     tell: Tell
-    beats: Mapping[str, bool]
-    reports: FollowedLaneReports
 
 
 @dataclass(slots=True)
@@ -82,16 +74,18 @@ class ChangeDriver:
 
     Attributes:
         way: What comes next.
-        before, after: The topology in force, and the target.
-        context: What it is driven with.
+        mesh: The mesh; its Kafka clusters and view are those before and after.
+        reports: Lane reports of the nodes before, opened before it began, so that nobody holds
+            meanwhile; the caller that opened them closes them.
+        after: The target.
         known: Number of the newest change that was known when this one was planned; 0 for none.
         given_up: Nodes that leave, and whose messages may be lost.
     """
 
     way: change_steps.ChangeSteps
-    before: Topology
+    mesh: MeshToChange
+    reports: FollowedLaneReports
     after: Topology
-    context: ChangeContext
     known: int
     given_up: Sequence[str] = ()
     _began_ms: int = 0
@@ -104,6 +98,11 @@ class ChangeDriver:
     _held_ms: dict[str, int] = field(default_factory=dict)
     _ran_ms: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def before(self) -> Topology:
+        """The topology in force."""
+        return self.mesh.in_force.topology
+
     def run(self, limit_s: float, patience_s: float = 0.0) -> ChangeOutcome:
         """Drive the change to its end: see `steps`, between which `pause` lets time pass."""
         steps = self.steps(limit_s, patience_s)
@@ -113,7 +112,7 @@ class ChangeDriver:
             except StopIteration as end:
                 outcome: ChangeOutcome = end.value
                 return outcome
-            self.context.pause(rest_s)
+            self.mesh.time.pause(rest_s)
 
     def steps(
         self, limit_s: float, patience_s: float = 0.0
@@ -132,25 +131,25 @@ class ChangeDriver:
             NotInTimeError: It did not finish in time. It may be resumed.
             TransportError: A Kafka cluster did not answer; the change may be resumed.
         """
-        self._began_ms = self.context.now_ms()
-        self._first = {node: seen.heartbeat for node, seen in self.context.view.nodes.items()}
+        self._began_ms = self.mesh.time.now_ms()
+        self._first = {node: seen.heartbeat for node, seen in self.mesh.view.nodes.items()}
         self._first_heard = {
             (sender, reader): state
-            for reader, seen in self.context.view.nodes.items()
+            for reader, seen in self.mesh.view.nodes.items()
             for sender, state in seen.link_states.items()
         }
         # Everything is opened before any node holds.
         with ExitStack() as opened:
             if self.way.cut_over.drain_waves:
-                for name, kafka in self.context.kafka.items():
+                for name, kafka in self.mesh.kafka.items():
                     self._readers[name] = kafka.reader("drain", patience_ms=PATIENCE_MS)
                     opened.callback(self._readers[name].close)
-            writers = ConfigWriters(self.context.kafka, self.before.prefix)
+            writers = ConfigWriters(self.mesh.kafka, self.before.prefix)
             opened.callback(writers.close)
-            arbiter = Arbiter(self.context.kafka[min(self.before.kafka)], self.before.prefix)
+            arbiter = Arbiter(self.mesh.kafka[min(self.before.kafka)], self.before.prefix)
             opened.callback(arbiter.close)
             if self.way.cut_over.drain_waves:
-                self.context.reports.read()
+                self.reports.read()
             return (yield from self._drive(writers, arbiter, limit_s, patience_s))
 
     def _drive(
@@ -167,7 +166,7 @@ class ChangeDriver:
                     if (stands := arbiter.put(change, self.known)) != change:
                         self._go_on_from(stands)
                         continue
-                    self.context.tell(_STAGES[change.stage])
+                    self.mesh.tell(_STAGES[change.stage])
                     writers.write_change(change)
                     self.way.written()
                 case change_steps.PublishTopology():
@@ -188,7 +187,7 @@ class ChangeDriver:
         patience_s: float,
     ) -> None:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if reasons[5:] else "")
-        gone_ms = self.context.now_ms() - self._began_ms
+        gone_ms = self.mesh.time.now_ms() - self._began_ms
         stage = self.way.target.stage
         if not self.way.is_written and stage is Stage.HOLD:
             if gone_ms > 1000 * (patience_s if self.way.unable(seen) else limit_s):
@@ -198,11 +197,11 @@ class ChangeDriver:
             raise NotInTimeError(f"not {_GOALS[stage]} within {limit_s:g} s: {shown}; {how}")
         if shown != self._told:
             self._told = shown
-            self.context.tell(f"waiting: {shown}")
+            self.mesh.tell(f"waiting: {shown}")
 
     def _heed_others(self) -> None:
         """Give way to another driver if nodes have its records."""
-        found, target = self.context.view.change, self.way.target
+        found, target = self.mesh.view.change, self.way.target
         if found is None:
             return
         is_rival = found.number == target.number and found.topology != target.topology
@@ -234,7 +233,7 @@ class ChangeDriver:
     # -- looking --------------------------------------------------------------------------
 
     def _look(self) -> change_steps.Observation:
-        self.context.view.glance()
+        self.mesh.view.glance()
         self._is_read = False
         nodes = {**self.before.nodes, **self.after.nodes}
         reports = {node: self._report(node) for node in nodes if node not in self.given_up}
@@ -243,16 +242,16 @@ class ChangeDriver:
             if status is None or status.number != self.way.target.number:
                 continue
             if node in self.way.cut_over.holding and status.stage is not Stage.ABORT:
-                self._held_ms.setdefault(node, self.context.now_ms())
+                self._held_ms.setdefault(node, self.mesh.time.now_ms())
             if status.stage.is_over:
-                self._ran_ms.setdefault(node, self.context.now_ms())
+                self._ran_ms.setdefault(node, self.mesh.time.now_ms())
         # Most looks end up waiting for nodes: then nothing else is requested.
         return change_steps.Observation(
             nodes=reports,
             behind=OnDemand(self._behind),
             untaken=OnDemand(self._untaken),
             owing=OnDemand(self._owing),
-            is_disabled=self.context.view.is_to_be_disabled,
+            is_disabled=self.mesh.view.is_to_be_disabled,
             is_down=self._is_down,
             silent=self._silent,
             unread=OnDemand(self._unread),
@@ -265,7 +264,7 @@ class ChangeDriver:
         It may not even if all nodes hold, for other reasons: with queues shared out otherwise more
         has to drain, and both ends of every link must hear each other.
         """
-        queues = queues_shared_otherwise(self.context.view, self.before, self.after)
+        queues = queues_shared_otherwise(self.mesh.view, self.before, self.after)
         if not queues:
             return ()
         cut = cut_over(self.before, self.after, given_up=self.given_up, is_shared_otherwise=True)
@@ -276,14 +275,14 @@ class ChangeDriver:
         """Return the lanes' own reports, read once per look."""
         if not self._is_read:
             self._is_read = True
-            self.context.reports.read()
-        return self.context.reports
+            self.reports.read()
+        return self.reports
 
     def _report(self, node: str) -> change_steps.NodeReport:
-        seen = self.context.view.nodes[node]
+        seen = self.mesh.view.nodes[node]
         beat = seen.heartbeat
-        has_beaten = self.context.beats.get(node, False) or beat != self._first[node]
-        is_up = has_beaten and self.context.now_ms() - seen.heard_ms <= DOWN_AFTER_MS
+        has_beaten = self.mesh.beats.get(node, False) or beat != self._first[node]
+        is_up = has_beaten and self.mesh.time.now_ms() - seen.heard_ms <= DOWN_AFTER_MS
         is_new = is_up and node not in self.before.nodes
         return change_steps.NodeReport(
             is_up=is_up,
@@ -294,9 +293,7 @@ class ChangeDriver:
 
     def _is_down(self, one: str, other: str) -> bool:
         """Return whether one end of a link does not hear the other: then neither is relied on."""
-        return is_unheard(self.context.view, one, other) or is_unheard(
-            self.context.view, other, one
-        )
+        return is_unheard(self.mesh.view, one, other) or is_unheard(self.mesh.view, other, one)
 
     def _silent(self) -> Sequence[Direction]:
         """Return the links over which nothing has been heard since the change was looked at.
@@ -309,12 +306,12 @@ class ChangeDriver:
             for sender, reader in (link.ends, link.ends[::-1])
             if self._is_silent(sender, reader)
             and not self._is_down(sender, reader)
-            and not self.context.view.is_to_be_disabled(sender, reader)
+            and not self.mesh.view.is_to_be_disabled(sender, reader)
         ]
 
     def _is_silent(self, sender: str, reader: str) -> bool:
-        beat = self.context.view.nodes[sender].heartbeat
-        heard = self.context.view.nodes[reader].link_states.get(sender)
+        beat = self.mesh.view.nodes[sender].heartbeat
+        heard = self.mesh.view.nodes[reader].link_states.get(sender)
         if beat is None or heard is None or heard != self._first_heard.get((sender, reader)):
             return False
         is_late = (beat.epoch, beat.beat - LATE_BEATS) > (heard.epoch, heard.beat)
@@ -330,7 +327,7 @@ class ChangeDriver:
     def _marked(self, directions: Sequence[Direction]) -> None:
         if self._drain is None:
             waves = self.way.cut_over.drain_waves
-            self._drain = OutboxDrain(waves, self.before, self.context.kafka, self._readers)
+            self._drain = OutboxDrain(waves, self.before, self.mesh.kafka, self._readers)
         self._drain.mark(directions)
 
     def _behind(self) -> Mapping[Direction, int]:
@@ -354,13 +351,7 @@ class ChangeDriver:
             for node in self.way.cut_over.leaving
             if node not in self.given_up
         }
-        found = unread_in(
-            list(topics),
-            self.before,
-            self.context.view,
-            dict.fromkeys(self.before.nodes, True),
-            self.context.kafka,
-        )
+        found = unread_in(self.mesh, list(topics))
         for one in found:
             if one.records is None:
                 raise TransportError(f"Kafka cluster {one.kafka} does not tell what waits there")
@@ -370,7 +361,7 @@ class ChangeDriver:
         return ChangeOutcome(
             number=self.way.target.number,
             is_in_force=ended is change_steps.Ended.IN_FORCE,
-            ms=self.context.now_ms() - self._began_ms,
+            ms=self.mesh.time.now_ms() - self._began_ms,
             pauses={
                 node: self._ran_ms[node] - since
                 for node, since in self._held_ms.items()

@@ -19,7 +19,7 @@ from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.unread import unread_in
 from mesh.transport.node_topics import made_for_other_lanes, node_topics
 from mesh.transport.port import KafkaCluster, TopicInfo
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 
 def topics_of_all(topology: Topology) -> Topics:
@@ -28,29 +28,22 @@ def topics_of_all(topology: Topology) -> Topics:
 
 
 def plan_on_mesh(
-    found: TopologyInForce,
-    after: Topology,
-    view: MeshView,
-    beats: Mapping[str, bool],
-    kafka: Mapping[str, KafkaCluster],
-    locate: Locate,
+    mesh: RunningMesh, found: TopologyInForce, after: Topology, locate: Locate
 ) -> Plan:
-    """Return what a proposed topology would change on the mesh that is seen.
+    """Return what a proposed topology would change on a running mesh.
 
     Args:
-        found: What is in force.
+        mesh: The mesh.
+        found: What is in force there.
         after: A legal topology.
-        view: Of the mesh, refreshed.
-        beats: Which nodes are up.
-        kafka: Its Kafka clusters.
         locate: Gives the place of a path below the spec of `after`.
 
     Raises:
         ConfigError: A running mesh cannot follow it.
     """
-    before = found.topology
+    before, view = found.topology, mesh.view
     refuse_unchangeable(before, after, locate)
-    _refuse_other_lanes(before, after, kafka, locate)
+    _refuse_other_lanes(before, after, mesh.kafka, locate)
     filters = [
         EndpointFilter(node, endpoint, filter_)
         for node, seen in view.nodes.items()
@@ -62,8 +55,7 @@ def plan_on_mesh(
             endpoints[one.node].append(one.endpoint)
     old, new = topics_of_all(before), topics_of_all(after)
     topics = compare_topics(before, after, old, new, endpoints)
-    deleted = [place.topic for place in topics.deleted]
-    unread = unread_in(deleted, before, view, beats, kafka)
+    unread = unread_in(mesh, [place.topic for place in topics.deleted])
     subscriptions = {node: seen.subscriptions for node, seen in view.nodes.items()}
     attracting = [
         one for one in filters if not subscriptions[one.node][one.endpoint, one.filter].noexport

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -13,19 +13,17 @@ from mesh.config.legal import legal_topology_from
 from mesh.config.published import published_text
 from mesh.config.zone_edits import Spec, place_in_spec
 from mesh.core.legality import Locate
-from mesh.errors import ConfigError, TransportError, TransportUnavailableError, wrong_input
+from mesh.errors import ConfigError, TransportError, wrong_input
 from mesh.model.topology import Topology
-from mesh.operate.changes.begin import PendingChange, begin_change, read_begun
+from mesh.operate.changes.begin import PendingChange, begin_change, begun_last
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext, ChangeOutcome, Tell
+from mesh.operate.changes.driver import ChangeOutcome, MeshToChange
 from mesh.operate.changes.founding import publish
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.operate.changes.plan import Place, Plan, refuse_loss
 from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.status import observe
-from mesh.transport.port import KafkaCluster
 from mesh.view import connection
-from mesh.view.mesh_view import MeshView
 
 WAIT_S = 60.0
 """How long a change may take by default."""
@@ -37,78 +35,32 @@ Edit = Callable[[Topology], Spec]
 """The topology in force -> the spec that is wanted instead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenMesh:
-    """A running mesh as the one who changes it sees it.
+def _refuse_overtaken(mesh: MeshToChange) -> None:
+    """Refuse a plan against another topology than the one now in force.
 
-    Attributes:
-        found: What is in force.
-        kafka: Clients of all its Kafka clusters.
-        view: Its control topics, read to their ends.
-        beats: Which nodes are up.
-        now_ms: Monotonic clock.
-        pause: Lets time pass, in seconds.
-        tell: Notified of what is done and what is waited for.
+    Raises:
+        ConfigError: Another one is in force.
     """
+    found = mesh.in_force
+    now, _ = read_in_force(mesh.kafka, mesh.topology.prefix)
+    if now is not None and (now.number, now.hash) != (found.number, found.hash):
+        message = (
+            f"somebody has put {now.label} in force, and this was planned against "
+            f"{found.label}; nothing was changed: give the command again"
+        )
+        raise wrong_input("mesh.config", message, code=MOVED_ON)
 
-    found: TopologyInForce
-    kafka: Mapping[str, KafkaCluster]
-    view: MeshView
-    beats: Mapping[str, bool]
-    now_ms: Callable[[], int]
-    pause: Callable[[float], None]
-    tell: Tell
 
-    def begun_last(self) -> PendingChange | None:
-        """Return the change that was begun last; refuse to continue blindly.
-
-        Raises:
-            TransportUnavailableError: A Kafka cluster does not answer: try again.
-        """
-        for fault in self.view.unreachable.values():
-            raise TransportUnavailableError(f"nothing was changed: {fault}")
-        try:
-            return read_begun(self.kafka, self.found.topology.prefix)
-        except TransportError as error:
-            raise TransportUnavailableError(f"nothing was changed: {error}") from error
-
-    def refuse_overtaken(self) -> None:
-        """Refuse a plan against another topology than the one now in force.
-
-        Raises:
-            ConfigError: Another one is in force.
-        """
-        now, _ = read_in_force(self.kafka, self.found.topology.prefix)
-        if now is not None and (now.number, now.hash) != (self.found.number, self.found.hash):
-            message = (
-                f"somebody has put {now.label} in force, and this was planned against "
-                f"{self.found.label}; nothing was changed: give the command again"
-            )
-            raise wrong_input("mesh.config", message, code=MOVED_ON)
-
-    def observed_again(self) -> SeenMesh:
-        """Return the same mesh with the nodes that beat now."""
-        self.view.refresh()
-        return replace(self, beats=observe(self.view, self.now_ms, self.pause))
-
-    @contextmanager
-    def context(self, after: Topology, reports: FollowedLaneReports) -> Iterator[ChangeContext]:
-        """Open the Kafka clusters that the change adds, too."""
-        fresh = [name for name in after.kafka if name not in self.kafka]
-        more = connection.open_kafka(after, fresh, client_prefix="mesh-change") if fresh else {}
-        try:
-            yield ChangeContext(
-                kafka={**self.kafka, **{name: more[name] for name in fresh}},
-                view=self.view,
-                now_ms=self.now_ms,
-                pause=self.pause,
-                tell=self.tell,
-                beats=self.beats,
-                reports=reports,
-            )
-        finally:
-            for name in fresh:
-                more[name].close()
+@contextmanager
+def _with_added_kafka(mesh: MeshToChange, after: Topology) -> Iterator[MeshToChange]:
+    """Open the Kafka clusters that a change adds, too."""
+    fresh = [name for name in after.kafka if name not in mesh.kafka]
+    more = connection.open_kafka(after, fresh, client_prefix="mesh-change") if fresh else {}
+    try:
+        yield replace(mesh, kafka={**mesh.kafka, **{name: more[name] for name in fresh}})
+    finally:
+        for name in fresh:
+            more[name].close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +110,7 @@ def wanted_topology(found: TopologyInForce, begun: PendingChange | None, edit: E
 
 
 def put_in_force(
-    mesh: SeenMesh,
+    mesh: MeshToChange,
     after: Topology,
     begun: PendingChange | None,
     locate: Locate,
@@ -189,9 +141,9 @@ def put_in_force(
         NotInTimeError: The change was begun and is not done.
         TransportError: A Kafka cluster does not answer.
     """
-    found = mesh.found
-    with FollowedLaneReports.begun(found.topology, mesh.kafka, mesh.now_ms) as reports:
-        plan = plan_on_mesh(found, after, mesh.view, mesh.beats, mesh.kafka, locate)
+    found = mesh.in_force
+    with FollowedLaneReports.begun(found.topology, mesh.kafka, mesh.time.now_ms) as reports:
+        plan = plan_on_mesh(mesh, found, after, locate)
         goes_on = begun is not None and begun.is_open
         if plan.is_empty and not goes_on and not _is_outdated(found, reports):
             # Without a record of what is in force nodes go by their files until then.
@@ -199,19 +151,21 @@ def put_in_force(
         if not (allow_delete or goes_on):
             refuse_loss(plan.unread, locate)
         if agree(plan):
-            mesh = mesh.observed_again()  # other nodes may be up by now
-        newest = mesh.begun_last()
-        mesh.refuse_overtaken()  # last: a change that ends meanwhile is in force by then
+            mesh.view.refresh()
+            # Other nodes may be up by now.
+            mesh = replace(mesh, beats=observe(mesh.view, mesh.time))
+        newest = begun_last(mesh)
+        _refuse_overtaken(mesh)  # last: a change that ends meanwhile is in force by then
         down = [node for node in found.topology.nodes if not mesh.beats[node]]
         given_up = [node for node in down if node not in after.nodes] if allow_delete else []
-        with mesh.context(after, reports) as context:
-            change = begin_change(found, after, newest, context, given_up=given_up)
+        with _with_added_kafka(mesh, after) as reaching:
+            change = begin_change(reaching, reports, after, newest, given_up=given_up)
             outcome = change.run(limit_s, patience_s)
         deleted = _delete(plan.topics.deleted, mesh) if allow_delete else ()
         return Done(plan=plan, number=outcome.number, outcome=outcome, deleted=deleted)
 
 
-def _delete(places: Sequence[Place], mesh: SeenMesh) -> Sequence[Place]:
+def _delete(places: Sequence[Place], mesh: MeshToChange) -> Sequence[Place]:
     """Delete topics; report those that could not be, and go on. Return those that are gone."""
     gone: list[Place] = []
     for place in places:

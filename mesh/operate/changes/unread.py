@@ -14,6 +14,7 @@ from mesh.operate.status import link_state
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.lane_reports import read_report
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,39 +35,28 @@ class Unread:
     is_read: bool
 
 
-def unread_in(
-    topics: Sequence[str],
-    topology: Topology,
-    view: MeshView,
-    beats: Mapping[str, bool],
-    kafka: Mapping[str, KafkaCluster],
-) -> Sequence[Unread]:
+def unread_in(mesh: RunningMesh, topics: Sequence[str]) -> Sequence[Unread]:
     """Return which of these topics hold unread guaranteed messages, by topic.
 
-    Args:
-        topics: Names; those that hold no guaranteed messages are ignored.
-        topology: The topology in force.
-        view: Of it, refreshed.
-        beats: Which nodes are up.
-        kafka: Its Kafka clusters.
+    Those that hold no guaranteed messages are ignored.
     """
     found: list[Unread] = []
-    for topic, sender, reader in _guaranteed(topology):
+    for topic, sender, reader in _guaranteed(mesh.topology):
         if topic not in topics:
             continue
-        owner = topology.nodes[sender or reader]
+        owner = sender or reader
         records: int | None = None
         try:
-            known = _positions(topology, view, kafka, sender, reader)
-            records = _count(kafka[owner.kafka], topic, known)
+            known = _positions(mesh, sender, reader)
+            records = _count(mesh.home_of(owner), topic, known)
         except TransportError:
             pass  # reported as unknown
         if records != 0:
-            is_read = records is not None and beats[reader] and _reads(view, reader, sender)
+            is_known = records is not None
+            is_read = is_known and mesh.beats[reader] and _reads(mesh.view, reader, sender)
+            kafka = mesh.topology.nodes[owner].kafka
             found.append(
-                Unread(
-                    kafka=owner.kafka, topic=topic, reader=reader, records=records, is_read=is_read
-                )
+                Unread(kafka=kafka, topic=topic, reader=reader, records=records, is_read=is_read)
             )
     return found
 
@@ -100,21 +90,17 @@ def _count(
 
 
 def _positions(
-    topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
-    sender: str,
-    reader: str,
+    mesh: RunningMesh, sender: str, reader: str
 ) -> Mapping[TopicPartition, tuple[bytes, int]]:
     """Return a reader's position: neighbours report it, for clients the node's progress has it."""
     if sender:
-        link = view.nodes[reader].link_states.get(sender)
+        link = mesh.view.nodes[reader].link_states.get(sender)
         listed = link.positions if link is not None else ()
         return {
             TopicPartition(one.topic, one.partition): (one.topic_id, max(0, one.needed))
             for one in listed
         }
-    read = read_report(topology, kafka, reader).read
+    read = read_report(mesh.topology, mesh.kafka, reader).read
     return {at: (one.topic_id, max(0, read.reached(at))) for at, one in read.sources.items()}
 
 

@@ -6,22 +6,22 @@ force without loss before the call returns. Spec: DESIGN 3, UM-8, K28.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from mesh.config import zone_edits
 from mesh.errors import NotBegunError
 from mesh.model.topology import Topology, Zone
+from mesh.operate.changes.begin import begun_last
+from mesh.operate.changes.driver import MeshToChange
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
 from mesh.operate.changes.put_in_force import (
     WAIT_S,
     Edit,
-    SeenMesh,
     put_in_force,
     wanted_topology,
 )
 from mesh.operate.status import observe
-from mesh.transport import clock
+from mesh.transport.clock import Timekeeper, timekeeper
 from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
 
@@ -35,8 +35,7 @@ class ZoneManager:
             opened them closes them.
         wait_s: How long a change may take, in seconds.
         tell: Notified of what is done and what is waited for.
-        now_ms: Monotonic clock.
-        pause: Lets time pass, in seconds.
+        time: How time passes.
     """
 
     def __init__(
@@ -46,15 +45,13 @@ class ZoneManager:
         *,
         wait_s: float = WAIT_S,
         tell: Callable[[str], None] = lambda _: None,
-        now_ms: Callable[[], int] = clock.now_ms,
-        pause: Callable[[float], None] = time.sleep,
+        time: Timekeeper | None = None,
     ) -> None:
         self._file = topology
         self._kafka = kafka
         self._wait_s = wait_s
         self._tell = tell
-        self._now_ms = now_ms
-        self._pause = pause
+        self._time = time or timekeeper()
 
     def zones(self) -> Mapping[str, Zone]:
         """Return all zones in force, by their names.
@@ -141,19 +138,19 @@ class ZoneManager:
                 "nothing was changed: mesh.config does not say what is in force; apply the file "
                 "that nodes go by once, with `mesh apply`"
             )
-        view = MeshView(found.topology, self._kafka, self._now_ms, name="zones")
+        view = MeshView(found.topology, self._kafka, self._time.now_ms, name="zones")
         try:
             view.refresh()
-            mesh = SeenMesh(
-                found=found,
+            mesh = MeshToChange(
+                in_force=found,
+                topology=found.topology,
                 kafka=self._kafka,
                 view=view,
-                beats=observe(view, self._now_ms, self._pause),
-                now_ms=self._now_ms,
-                pause=self._pause,
+                beats=observe(view, self._time),
+                time=self._time,
                 tell=self._tell,
             )
-            begun = mesh.begun_last()
+            begun = begun_last(mesh)
             after = wanted_topology(found, begun, edit)
             put_in_force(mesh, after, begun, zone_edits.place_in_spec, limit_s=self._wait_s)
         finally:

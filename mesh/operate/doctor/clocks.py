@@ -65,7 +65,7 @@ def _skews(at: Examination, wall_ms: Callable[[], int]) -> Mapping[str, int]:
                         found[kafka] = stamp - wall_ms()
             if readers.keys() <= found.keys():
                 break
-            at.pause(_LOOK_S)
+            at.time.pause(_LOOK_S)
     finally:
         for reader in readers.values():
             reader.close()

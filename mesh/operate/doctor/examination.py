@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 from mesh.core.endpoints import forms_in_force
 from mesh.errors import TransportError, TransportUnavailableError
 from mesh.model.frames import MessageClass
-from mesh.model.topology import Topology
 from mesh.operate.links.flows import LinkFlow, link_flows
 from mesh.operate.questions import side_by_side
 from mesh.transport.node_topics import endpoint_topic, node_topics
 from mesh.transport.port import Copies, KafkaCluster, Rights, TopicInfo, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 LOOK_S = 2.0
 """Time between the two looks that distinguish standing still from moving."""
@@ -42,22 +41,15 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """What the checks look at.
+class Examination(RunningMesh):
+    """What the checks look at; its beats are those during the examination.
 
     Attributes:
-        beats: Which nodes beat during the examination.
-        pause: Lets time pass, in seconds.
         wall_ms: This machine's clock, ms since 1970; None: clocks are not compared.
         patience_s: Time between the two looks that distinguish standing still from moving.
         is_before_start: Whether no node needs to run yet, and rights are those of the nodes.
     """
 
-    topology: Topology
-    kafka: Mapping[str, KafkaCluster]
-    view: MeshView
-    beats: Mapping[str, bool]
-    pause: Callable[[float], None]
     wall_ms: Callable[[], int] | None = None
     patience_s: float = LOOK_S
     is_before_start: bool = False
@@ -182,7 +174,7 @@ class Examination:
         if ("moments", "") not in self._known:
             before = after = self._moment()
             if self._is_busy(before):
-                self.pause(self.patience_s)
+                self.time.pause(self.patience_s)
                 self.view.refresh()
                 self.reports().read()
                 after = self._moment()
@@ -202,7 +194,7 @@ class Examination:
             starts |= found[0]
             ends |= found[1]
             stable |= found[2]
-        flows = link_flows(self.topology, self.view, self.beats, answering)
+        flows = link_flows(self.asking(answering))
         return Moment(positions=positions, starts=starts, ends=ends, stable=stable, flows=flows)
 
     def _is_busy(self, moment: Moment) -> bool:

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mesh.errors import TransportError
-from mesh.model.topology import Topology
 from mesh.operate.endpoints.listing import EndpointStanding, endpoints_of
 from mesh.operate.endpoints.unsubscribed import Unsubscribed, unsubscribed_of
 from mesh.operate.questions import side_by_side
-from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 
-def endpoints_document(
-    topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
-    nodes: Sequence[str],
-) -> dict[str, Any]:
-    """Return the endpoints of nodes, and the nodes of which nothing is known.
-
-    Args:
-        topology: The topology in force.
-        view: Of it, refreshed.
-        kafka: Its Kafka clusters.
-        nodes: The nodes whose endpoints are listed.
-    """
-    reachable = [node for node in nodes if not view.is_unreachable(node)]
-    listed = side_by_side(lambda node: endpoints_of(topology, view, kafka, node), reachable)
-    left = side_by_side(lambda node: _left_over(topology, view, kafka, node), reachable)
+def endpoints_document(mesh: RunningMesh, nodes: Sequence[str]) -> dict[str, Any]:
+    """Return the endpoints of these nodes, and of which of them nothing is known."""
+    reachable = [node for node in nodes if not mesh.view.is_unreachable(node)]
+    listed = side_by_side(lambda node: endpoints_of(mesh, node), reachable)
+    left = side_by_side(lambda node: _left_over(mesh, node), reachable)
     return {
         "ok": True,
         "endpoints": [_endpoint(one) for of in listed for one in of],
@@ -67,10 +53,8 @@ def unsubscribed_document(one: Unsubscribed) -> dict[str, Any]:
     }
 
 
-def _left_over(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster], node: str
-) -> Sequence[Unsubscribed]:
+def _left_over(mesh: RunningMesh, node: str) -> Sequence[Unsubscribed]:
     try:
-        return unsubscribed_of(topology, view, kafka, node)
+        return unsubscribed_of(mesh, node)
     except TransportError:
         return ()  # its Kafka cluster has gone silent since it was looked at

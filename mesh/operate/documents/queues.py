@@ -9,16 +9,13 @@ from typing import Any
 from mesh.model.topology import Topology
 from mesh.operate.endpoints.queues import QueueStatus, queue_statuses, queue_statuses_then
 from mesh.operate.interest.history import HeldSubscription, InterestAt
-from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 
-def queues_document(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
-) -> dict[str, Any]:
+def queues_document(mesh: RunningMesh) -> dict[str, Any]:
     """Return every queue: policy, home, members, their consumers, and what waits."""
-    found = queue_statuses(topology, view, kafka)
-    unknown = [node for node in topology.nodes if view.is_unreachable(node)]
+    found = queue_statuses(mesh)
+    unknown = [node for node in mesh.topology.nodes if mesh.view.is_unreachable(node)]
     return {"ok": True, "queues": [queue_document(one) for one in found], "unknown": unknown}
 
 

@@ -10,47 +10,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mesh.errors import TransportError
-from mesh.model.topology import Topology
 from mesh.model.tree_apps import KnownRoute
 from mesh.operate.questions import side_by_side
-from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
 from mesh.view.role_routes import StandingRoutes, role_routes
+from mesh.view.running_mesh import RunningMesh
 
 Row = dict[str, Any]
 
 
-def role_routes_document(
-    topology: Topology,
-    view: MeshView,
-    beats: Mapping[str, bool],
-    kafka: Mapping[str, KafkaCluster],
-) -> dict[str, Any]:
+def role_routes_document(mesh: RunningMesh) -> dict[str, Any]:
     """Return every route to a role at every node, and the nodes whose routes are unknown.
 
     A node's routes are unknown if its Kafka cluster does not answer, it does not beat, or it
     reports no routes: it is of an earlier release, or has no tree layer. `link` is empty for a
     local instance; `to` is the node where the links from node to node end, null if unknown.
     """
-    names = topology.names
+    nodes, names = mesh.topology.nodes, mesh.topology.names
     told: dict[str, Sequence[StandingRoutes]] = {}
 
     def read(name: str) -> Mapping[str, Sequence[StandingRoutes]]:
-        here = [node for node, one in topology.nodes.items() if one.kafka == name and beats[node]]
-        if name not in kafka or name in view.unreachable or not here:
+        here = [node for node, one in nodes.items() if one.kafka == name and mesh.beats[node]]
+        if name not in mesh.kafka or name in mesh.view.unreachable or not here:
             return {}
         try:
-            found = role_routes(kafka[name], [names.routes(node) for node in here])
+            found = role_routes(mesh.kafka[name], [names.routes(node) for node in here])
         except TransportError:
             return {}
         return {node: found[names.routes(node)] for node in here if names.routes(node) in found}
 
-    for found in side_by_side(read, topology.kafka):
+    for found in side_by_side(read, mesh.topology.kafka):
         told |= found
     rows: list[Row] = []
     unknown: list[str] = []
-    for node in topology.nodes:
-        beat = view.nodes[node].heartbeat
+    for node in nodes:
+        beat = mesh.view.nodes[node].heartbeat
         if node not in told or beat is None or beat.trees is None:
             unknown.append(node)
             continue

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from mesh.errors import TransportError
-from mesh.model.topology import Topology
 from mesh.operate.questions import side_by_side
-from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
 from mesh.view.role_requests import role_requests
+from mesh.view.running_mesh import RunningMesh
 
 
-def roles_document(
-    topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
-    at_ms: int | None = None,
-) -> dict[str, Any]:
+def roles_document(mesh: RunningMesh, at_ms: int | None = None) -> dict[str, Any]:
     """Return all requests for roles, and the nodes that could not be queried.
 
     For a past moment (ms since 1970), return those known to have held then. `lease_holds` is
     null if the lease may have been renewed, and `colour` always: it is not recorded.
     """
+    nodes = mesh.topology.nodes
 
     def rows(node: str) -> list[dict[str, Any]] | None:
-        name = topology.nodes[node].kafka
-        if name not in kafka or name in view.unreachable:
+        if nodes[node].kafka not in mesh.kafka or mesh.view.is_unreachable(node):
             return None
         try:
-            return list(_rows(topology, view, kafka[name], node, at_ms))
+            return list(_rows(mesh, node, at_ms))
         except TransportError:
             return None
 
-    found = dict(zip(topology.nodes, side_by_side(rows, topology.nodes), strict=True))
+    found = dict(zip(nodes, side_by_side(rows, nodes), strict=True))
     return {
         "ok": True,
         "roles": [row for some in found.values() for row in some or ()],
@@ -42,11 +35,9 @@ def roles_document(
     }
 
 
-def _rows(
-    topology: Topology, view: MeshView, cluster: KafkaCluster, node: str, at_ms: int | None
-) -> Iterator[dict[str, Any]]:
-    requests = role_requests(cluster, topology.names.roles(node), at_ms)
-    seen = view.nodes[node]
+def _rows(mesh: RunningMesh, node: str, at_ms: int | None) -> Iterator[dict[str, Any]]:
+    requests = role_requests(mesh.home_of(node), mesh.topology.names.roles(node), at_ms)
+    seen = mesh.view.nodes[node]
     colour = "" if seen.heartbeat is None else seen.heartbeat.colour
     # by the brokers' clock, which also timed the node's last report
     by_ms = seen.beat_ms if at_ms is None else at_ms

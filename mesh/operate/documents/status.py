@@ -7,42 +7,31 @@ from dataclasses import asdict
 from typing import Any
 
 from mesh.model.control import Stop
-from mesh.model.topology import Topology
 from mesh.model.words import NodeWord
 from mesh.operate.endpoints.topics import missing_endpoints, with_missing
 from mesh.operate.links.gates import shut_links
 from mesh.operate.links.stops import StoppedSource
 from mesh.operate.status import NodeStatus, node_statuses
-from mesh.transport.port import KafkaCluster
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.keys import PauseKey
 
 
-def status_document(
-    topology: Topology,
-    view: MeshView,
-    beats: Mapping[str, bool],
-    kafka: Mapping[str, KafkaCluster],
-    wall_ms: int,
-) -> dict[str, Any]:
+def status_document(mesh: RunningMesh, wall_ms: int) -> dict[str, Any]:
     """Return every node: whether it is up, its links, and whether its subscriptions are known.
 
     Args:
-        topology: The topology in force.
-        view: Of it, refreshed.
-        beats: Which nodes are up.
-        kafka: Its Kafka clusters.
+        mesh: The mesh.
         wall_ms: Now, ms since 1970.
     """
-    missing = missing_endpoints(topology, view, kafka)
-    nodes = with_missing(node_statuses(topology, view, beats), missing)
+    nodes = with_missing(node_statuses(mesh), missing_endpoints(mesh))
     return {
-        "mesh": topology.name,
+        "mesh": mesh.topology.name,
         "ok": all(node.is_well for node in nodes),
-        "change": _change(view, wall_ms),
-        "nodes": [_node(topology, view, node) for node in nodes],
-        "parts": parts_of(view, nodes),
-        "realms": _realms(topology, view, nodes),
+        "change": _change(mesh.view, wall_ms),
+        "nodes": [_node(mesh, node) for node in nodes],
+        "parts": parts_of(mesh.view, nodes),
+        "realms": _realms(mesh, nodes),
     }
 
 
@@ -56,16 +45,14 @@ def parts_of(view: MeshView, nodes: Sequence[NodeStatus]) -> list[list[str]]:
     return _parts(view, {node.node: colour for node in nodes if (colour := _colour(view, node))})
 
 
-def _realms(
-    topology: Topology, view: MeshView, nodes: Sequence[NodeStatus]
-) -> Mapping[str, list[list[str]]]:
+def _realms(mesh: RunningMesh, nodes: Sequence[NodeStatus]) -> Mapping[str, list[list[str]]]:
     """Return the parts of each realm over its own links: the reach of `local_realm` sends."""
     found: dict[str, dict[str, str]] = {}
     for node in nodes:
-        realm = topology.nodes[node.node].realm
-        if realm and (colour := _realm_colour(view, node)):
+        realm = mesh.topology.nodes[node.node].realm
+        if realm and (colour := _realm_colour(mesh.view, node)):
             found.setdefault(realm, {})[node.node] = colour
-    return {realm: _parts(view, colours) for realm, colours in sorted(found.items())}
+    return {realm: _parts(mesh.view, colours) for realm, colours in sorted(found.items())}
 
 
 def _parts(view: MeshView, colours: Mapping[str, str]) -> list[list[str]]:
@@ -90,7 +77,8 @@ def _tree_links(view: MeshView, names: Iterable[str]) -> Iterator[tuple[str, str
         yield from ((one, other) for other in others if one in links.get(other, ()))
 
 
-def _node(topology: Topology, view: MeshView, node: NodeStatus) -> dict[str, Any]:
+def _node(mesh: RunningMesh, node: NodeStatus) -> dict[str, Any]:
+    view = mesh.view
     is_heard = node.state in (NodeWord.UP, NodeWord.STARTING)
     return {
         "node": node.node,
@@ -105,7 +93,7 @@ def _node(topology: Topology, view: MeshView, node: NodeStatus) -> dict[str, Any
         "open_links": [f"{a}->{b}" for a, b in node.open_links],
         "links": dict(node.links),
         "colour": _colour(view, node),
-        "realm": topology.nodes[node.node].realm,
+        "realm": mesh.topology.nodes[node.node].realm,
         "realm_colour": _realm_colour(view, node),
         "shut": [asdict(one) for one in shut_links(view.nodes[node.node])] if is_heard else [],
         "lost_topology": node.lost_topology or None,

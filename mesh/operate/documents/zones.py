@@ -8,7 +8,7 @@ from typing import Any
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
 from mesh.model.words import LinkWord
 from mesh.operate.status import link_state
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 
 def zone_document(topology: Topology, zone: Zone) -> dict[str, Any]:
@@ -45,10 +45,10 @@ def _clusters(topology: Topology, zone: Zone) -> Mapping[str, str]:
     }
 
 
-def ends_document(view: MeshView, beats: Mapping[str, bool], link: Link) -> dict[str, Any]:
+def ends_document(mesh: RunningMesh, link: Link) -> dict[str, Any]:
     """Return the states of a link, as each end that is up reports it in its heartbeat."""
     states = {
-        node: link_state(view.nodes[node], link.other(node)) if beats[node] else LinkWord.UNKNOWN
-        for node in link.ends
+        node: link_state(mesh.view.nodes[node], link.other(node)) if is_up else LinkWord.UNKNOWN
+        for node, is_up in ((node, mesh.beats[node]) for node in link.ends)
     }
     return {"link": list(link.ends), "states": states}

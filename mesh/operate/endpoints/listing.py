@@ -13,6 +13,7 @@ from mesh.model.topology import Topology
 from mesh.operate.endpoints.waiting import Waiting, waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +40,19 @@ class EndpointStanding:
     waiting: Waiting | None = None
 
 
-def endpoints_of(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster], node: str
-) -> Sequence[EndpointStanding]:
+def endpoints_of(mesh: RunningMesh, node: str) -> Sequence[EndpointStanding]:
     """Return the endpoints of a node, by name; those of a node that is unreachable are unknown."""
-    known = list(_subscribed(view, node))
+    known = list(_subscribed(mesh.view, node))
     if not known:
         return ()
-    names, declared = topology.names, topology.nodes[node]
-    admin = kafka[declared.kafka].admin()
+    topology, home = mesh.topology, mesh.home_of(node)
     try:
-        groups = admin.readers([names.endpoint(node, one.endpoint) for one in known])
+        groups = home.admin().readers(
+            [topology.names.endpoint(node, one.endpoint) for one in known]
+        )
     except TransportError:
         return known
-    return [
-        _read_by(one, kafka[declared.kafka], groups, _places(topology, node, one.endpoint))
-        for one in known
-    ]
+    return [_read_by(one, home, groups, _places(topology, node, one.endpoint)) for one in known]
 
 
 def _subscribed(view: MeshView, node: str) -> Iterator[EndpointStanding]:

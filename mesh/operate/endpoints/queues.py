@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.core.moving import is_client
 from mesh.errors import DecodeError, TransportError
@@ -14,9 +14,9 @@ from mesh.model.topology import Topology
 from mesh.operate.endpoints.waiting import waiting_behind
 from mesh.operate.interest.history import HeldSubscription, InterestAt
 from mesh.operate.questions import side_by_side
-from mesh.transport.port import KafkaCluster, Record, TopicPartition
-from mesh.view.mesh_view import MeshView
+from mesh.transport.port import Record, TopicPartition
 from mesh.view.messages import received
+from mesh.view.running_mesh import RunningMesh
 
 LEFT = "left"
 """Kind of a node that has left a queue with messages in it."""
@@ -87,10 +87,9 @@ Ask = Callable[[str, str, str, Sequence[str]], QueueMember]
 """Makes a member of its node, endpoint, kind and filters."""
 
 
-def queue_statuses(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
-) -> Sequence[QueueStatus]:
+def queue_statuses(mesh: RunningMesh) -> Sequence[QueueStatus]:
     """Return every queue that is declared or subscribed, by name."""
+    topology, view = mesh.topology, mesh.view
     wanted = {
         node: _Wanted(
             view.nodes[node].subscriptions,
@@ -100,8 +99,7 @@ def queue_statuses(
     }
 
     def ask(node: str, endpoint: str, kind: str, filters: Sequence[str]) -> QueueMember:
-        cluster = topology.home_of(node, kafka)
-        return _member(topology, cluster, node, endpoint, kind, filters)
+        return _member(mesh, QueueMember(node=node, kind=kind, filters=filters), endpoint)
 
     unknown = [node for node in topology.nodes if view.is_unreachable(node)]
     return _statuses(topology, wanted, ask, unknown)
@@ -211,19 +209,13 @@ def _left(node: str, wanted: _Wanted) -> Iterator[str]:
                 yield endpoint
 
 
-def _member(
-    topology: Topology,
-    kafka: KafkaCluster,
-    node: str,
-    endpoint: str,
-    kind: str,
-    filters: Sequence[str],
-) -> QueueMember:
-    names = topology.names
-    group = topic = names.endpoint(node, endpoint)
-    count = topology.nodes[node].partitions
+def _member(mesh: RunningMesh, known: QueueMember, endpoint: str) -> QueueMember:
+    """Return a member with what its Kafka cluster says, if that answers."""
+    names, kafka = mesh.topology.names, mesh.home_of(known.node)
+    group = topic = names.endpoint(known.node, endpoint)
+    count = mesh.topology.nodes[known.node].partitions
     places = TopicPartition.all_of(topic, count)
-    letters = TopicPartition.all_of(names.queue_letters(node, endpoint), count)
+    letters = TopicPartition.all_of(names.queue_letters(known.node, endpoint), count)
     try:
         members = kafka.admin().group_members(group)
         told = kafka.admin().passed(group, places)
@@ -231,12 +223,10 @@ def _member(
         waiting = waiting_behind(kafka, passed, places, _origin)
         given_up = waiting_behind(kafka, {}, letters)
     except TransportError:
-        return QueueMember(node=node, kind=kind, filters=filters)
+        return known
     consumers = sum(map(is_client, members))
-    return QueueMember(
-        node=node,
-        kind=kind,
-        filters=filters,
+    return replace(
+        known,
         consumers=consumers,
         movers=len(members) - consumers,
         waiting=waiting.count,

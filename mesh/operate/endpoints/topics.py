@@ -7,38 +7,30 @@ from dataclasses import replace
 
 from mesh.errors import TransportError
 from mesh.model.control import EndpointStatus
-from mesh.model.topology import Topology
 from mesh.model.words import EndpointWord
 from mesh.operate.interest.propagation import is_subscribed
 from mesh.operate.questions import side_by_side
 from mesh.operate.status import NodeStatus
-from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 
-def missing_endpoints(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
-) -> Mapping[str, Sequence[EndpointStatus]]:
+def missing_endpoints(mesh: RunningMesh) -> Mapping[str, Sequence[EndpointStatus]]:
     """Return per node its endpoints whose topic somebody deleted.
 
     What cannot be queried now is left out: silent Kafka clusters are reported elsewhere.
-
-    Args:
-        topology: The mesh.
-        view: What its nodes say: the subscriptions among it.
-        kafka: The Kafka clusters, by name.
     """
-    topics: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in kafka}
-    for node, declared in topology.nodes.items():
+    names, view = mesh.topology.names, mesh.view
+    topics: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in mesh.kafka}
+    for node, declared in mesh.topology.nodes.items():
         if view.is_unreachable(node) or not is_subscribed(view, node):
             continue
         for endpoint, _ in view.nodes[node].subscriptions:
             if declared.kafka in topics:
-                topics[declared.kafka][topology.names.endpoint(node, endpoint)] = node, endpoint
+                topics[declared.kafka][names.endpoint(node, endpoint)] = node, endpoint
 
     def known(name: str) -> Mapping[str, object]:
         try:
-            return kafka[name].admin().describe(list(topics[name]))
+            return mesh.kafka[name].admin().describe(list(topics[name]))
         except TransportError:
             return topics[name]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from mesh.errors import Problem, TransportError
 from mesh.model.counted import counted
 from mesh.model.names import fold, name_fault
-from mesh.model.topology import Topology
 from mesh.operate.endpoints.waiting import Waiting, waiting_behind
 from mesh.operate.interest.propagation import is_subscribed
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition
 from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 
 SUBSCRIBED = "SUBSCRIBED"
 NO_TOPIC = "NO_TOPIC"
@@ -51,26 +51,20 @@ class Unsubscribed:
 
 
 def unsubscribed_of(
-    topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
-    node: str,
-    only: str | None = None,
+    mesh: RunningMesh, node: str, only: str | None = None
 ) -> Sequence[Unsubscribed]:
     """Return the endpoints of a node that have a topic and no subscription, by name.
 
     Args:
-        topology: The topology in force.
-        view: Of it, refreshed.
-        kafka: Its Kafka clusters.
+        mesh: The mesh.
         node: Whose.
         only: The one endpoint in question; None for all.
 
     Raises:
         TransportError: Its Kafka cluster does not answer.
     """
-    home, names = topology.home_of(node, kafka), topology.names
-    wanted = {fold(endpoint) for endpoint, _ in view.nodes[node].subscriptions}
+    home, names = mesh.home_of(node), mesh.topology.names
+    wanted = {fold(endpoint) for endpoint, _ in mesh.view.nodes[node].subscriptions}
     found: dict[str, list[str]] = {}
     for topic in sorted(home.admin().named(names.endpoint(node, ""))):
         name = names.endpoint_of(node, topic) or names.queue_of_letters(node, topic)
@@ -90,13 +84,7 @@ def unsubscribed_of(
 
 
 def refusals(
-    topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
-    node: str,
-    endpoint: str,
-    *,
-    allow_unread: bool,
+    mesh: RunningMesh, node: str, endpoint: str, *, allow_unread: bool
 ) -> tuple[Unsubscribed | None, Sequence[Problem]]:
     """Return what would be deleted of an endpoint, and why it must not be.
 
@@ -104,15 +92,15 @@ def refusals(
         TransportError: Its Kafka cluster does not answer.
     """
     where = f"{node} {endpoint}"
-    names = [name for name, _ in view.nodes[node].subscriptions if fold(name) == fold(endpoint)]
-    if names:
+    wanted = mesh.view.nodes[node].subscriptions
+    if names := [name for name, _ in wanted if fold(name) == fold(endpoint)]:
         text = f"{names[0]} is subscribed: end that first by `mesh unsubscribe`"
         return None, [Problem(code=SUBSCRIBED, message=text, where=where)]
-    one = next(iter(unsubscribed_of(topology, view, kafka, node, endpoint)), None)
+    one = next(iter(unsubscribed_of(mesh, node, endpoint)), None)
     if one is None:
         text = "has no topic; `mesh endpoint list` shows which endpoints do"
         return None, [Problem(code=NO_TOPIC, message=text, where=where)]
-    found = list(_against(one, view, allow_unread=allow_unread))
+    found = list(_against(one, mesh.view, allow_unread=allow_unread))
     return one, [Problem(code=code, message=text, where=where) for code, text in found]
 
 

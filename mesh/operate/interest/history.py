@@ -14,8 +14,8 @@ from mesh.model.control import Interest, Scope, Subscription
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_logs
-from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.control import decode_advert
 from mesh.wire.keys import NODE_KEYS, AdvertKey, parse_key, parse_subscription_key
 from mesh.wire.subscriptions import decode_subscription
@@ -140,9 +140,7 @@ def interest_at(
     )
 
 
-def interest_then(
-    topology: Topology, view: MeshView, cluster: KafkaCluster, node: str, at_ms: int
-) -> InterestAt:
+def interest_then(mesh: RunningMesh, node: str, at_ms: int) -> InterestAt:
     """Return what a node wanted at a moment, including what a view knows beyond its topics.
 
     When a lease is renewed, compaction removes the original statement; a view that has watched
@@ -151,20 +149,18 @@ def interest_then(
     Raises:
         TransportUnavailableError: The topics cannot be read.
     """
-    past = interest_at(topology, cluster, node, at_ms)
+    past = interest_at(mesh.topology, mesh.home_of(node), node, at_ms)
     told = {(one.endpoint, one.filter) for one in past.subscriptions}
     standing = (
         one
-        for one in subscriptions_now(view.nodes[node])
+        for one in subscriptions_now(mesh.view.nodes[node])
         if one.since_ms <= at_ms and (one.endpoint, one.filter) not in told
     )
     return replace(past, subscriptions=(*past.subscriptions, *standing))
 
 
 def interest_around(
-    topology: Topology,
-    view: MeshView,
-    kafka: Mapping[str, KafkaCluster],
+    mesh: RunningMesh,
     nodes: Sequence[str],
     at_ms: int | None,
     tell: Callable[[str], None] | None = None,
@@ -172,9 +168,7 @@ def interest_around(
     """Return what nodes and their neighbours wanted, without those that cannot be reached.
 
     Args:
-        topology: The mesh.
-        view: Of it, read to its end.
-        kafka: Its Kafka clusters.
+        mesh: The mesh.
         nodes: Which nodes.
         at_ms: The moment, ms since 1970; None for now.
         tell: Notified of a node whose past cannot be read; without it that is an error.
@@ -182,17 +176,16 @@ def interest_around(
     Raises:
         TransportError: The past of one cannot be read.
     """
-    neighbours = [other for node in nodes for other in topology.neighbours(node)]
+    neighbours = [other for node in nodes for other in mesh.topology.neighbours(node)]
     found: dict[str, InterestAt] = {}
     for node in dict.fromkeys((*nodes, *neighbours)):
-        if view.is_unreachable(node):
+        if mesh.view.is_unreachable(node):
             continue
         if at_ms is None:
-            found[node] = interest_now(view.nodes[node])
+            found[node] = interest_now(mesh.view.nodes[node])
             continue
         try:
-            cluster = topology.home_of(node, kafka)
-            found[node] = interest_then(topology, view, cluster, node, at_ms)
+            found[node] = interest_then(mesh, node, at_ms)
         except TransportError as error:
             if tell is None:
                 raise

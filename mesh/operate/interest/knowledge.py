@@ -6,22 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mesh.core.digest import MODULUS, entry_digest
 from mesh.model.control import Interest, Mark, Scope
-from mesh.model.topology import Topology
 from mesh.model.words import LinkWord, NodeWord
 from mesh.node.explanation import KnownNode
 from mesh.operate.interest.history import HeldSubscription, InterestAt
-from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
+from mesh.view.running_mesh import RunningMesh
 
 
-def known_nodes(view: MeshView, beats: Mapping[str, bool]) -> Mapping[str, KnownNode]:
-    """Return what is known of every node.
-
-    Args:
-        view: Refreshed.
-        beats: Which nodes are up.
-    """
-    return {node: _known(seen, is_up=beats[node]) for node, seen in view.nodes.items()}
+def known_nodes(mesh: RunningMesh) -> Mapping[str, KnownNode]:
+    """Return what is known of every node."""
+    return {
+        node: _known(mesh.view.nodes[node], is_up=mesh.beats[node]) for node in mesh.topology.nodes
+    }
 
 
 def _known(seen: NodeView, *, is_up: bool) -> KnownNode:
@@ -37,8 +33,7 @@ def _known(seen: NodeView, *, is_up: bool) -> KnownNode:
 
 
 def known_then(
-    topology: Topology,
-    view: MeshView,
+    mesh: RunningMesh,
     pasts: Mapping[str, InterestAt],
     ended: Mapping[str, Sequence[HeldSubscription]],
     state_of: Callable[[str], str | None],
@@ -46,16 +41,15 @@ def known_then(
     """Return what was known of every node at a moment, if the topology was the present one.
 
     Args:
-        topology: The mesh.
-        view: Of it: who nodes are.
+        mesh: The mesh: who nodes are.
         pasts: What they wanted then; nothing is known of those left out.
         ended: What their own topics have forgotten of that, as the auditor wrote it.
         state_of: Returns the state of a node, or of a link from node to node; None if it is not on
             record: then it is assumed to be up.
     """
     found: dict[str, KnownNode] = {}
-    for node in topology.nodes:
-        seen, past = view.nodes[node], pasts.get(node)
+    for node in mesh.topology.nodes:
+        seen, past = mesh.view.nodes[node], pasts.get(node)
         if past is None:
             found[node] = KnownNode()
             continue
@@ -63,7 +57,7 @@ def known_then(
         for one in past.offers:
             if one.interest is not None:
                 offers.setdefault(one.scope, {})[one.filter] = one.interest
-        states = {one: state_of(f"{one}->{node}") for one in topology.neighbours(node)}
+        states = {one: state_of(f"{one}->{node}") for one in mesh.topology.neighbours(node)}
         held = (*past.subscriptions, *ended.get(node, ()))
         found[node] = KnownNode(
             uuid=seen.uuid,

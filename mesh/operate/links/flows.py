@@ -19,6 +19,7 @@ from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
 from mesh.view.mesh_view import MeshView
 from mesh.view.node_view import NodeView
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.frames import decode_header
 from mesh.wire.keys import PauseKey
 
@@ -52,17 +53,12 @@ class LinkFlow:
     wanted: int | None
 
 
-def link_flows(
-    topology: Topology,
-    view: MeshView,
-    beats: Mapping[str, bool],
-    kafka: Mapping[str, KafkaCluster],
-) -> Sequence[LinkFlow]:
+def link_flows(mesh: RunningMesh) -> Sequence[LinkFlow]:
     """Return the directions of every link in which messages go."""
-    backlogs = outbox_backlogs(topology, view, kafka)
-    up = dict(beats)  # look first: waiting for heartbeats overlaps with asking brokers
+    topology = mesh.topology
+    backlogs = outbox_backlogs(mesh)  # first: waiting for heartbeats overlaps with asking brokers
     return [
-        _flow(topology, view, up, backlogs, source, target, topology.zone_over(link, source))
+        _flow(mesh, backlogs, source, target, topology.zone_over(link, source))
         for link in topology.links
         for source, target in (link.ends, link.ends[::-1])
         if topology.sends(source, target)
@@ -70,14 +66,14 @@ def link_flows(
 
 
 def _flow(
-    topology: Topology,
-    view: MeshView,
-    beats: Mapping[str, bool],
+    mesh: RunningMesh,
     backlogs: Mapping[str, OutboxBacklog],
     source: str,
     target: str,
     zone: str,
 ) -> LinkFlow:
+    is_sent, is_read = mesh.beats[source], mesh.beats[target]  # first: newer heartbeats come
+    topology, view = mesh.topology, mesh.view
     reader = view.nodes[target]
     found = [backlogs.get(topology.names.outbox(source, target, one)) for one in MessageClass]
     known = [one for one in found if one is not None]
@@ -93,8 +89,8 @@ def _flow(
     ]
     reasons += full
     pauses = {key: one for key, one in reader.pauses.items() if key.neighbour == source}
-    state = _flow_state(reader, source, pauses) if beats[target] else LinkWord.UNKNOWN
-    if full and beats[source] and state not in (LinkWord.PAUSED, LinkWord.DISABLED):
+    state = _flow_state(reader, source, pauses) if is_read else LinkWord.UNKNOWN
+    if full and is_sent and state not in (LinkWord.PAUSED, LinkWord.DISABLED):
         state = LinkWord.FULL
     disabled = reader.disabled.get(source) or view.nodes[source].disabled.get(target)
     return LinkFlow(
@@ -105,7 +101,7 @@ def _flow(
         state=state,
         reason="; ".join(
             [
-                *([] if beats[target] else [f"{target} is not up, and reads nothing of it"]),
+                *([] if is_read else [f"{target} is not up, and reads nothing of it"]),
                 *filter(None, reasons),
                 *([] if disabled is None else [_because(LinkWord.DISABLED, disabled)]),
                 *map(_pause_text, pauses.items()),
@@ -170,32 +166,30 @@ class OutboxBacklog:
     messages: int | None = 0
 
 
-def outbox_backlogs(
-    topology: Topology, view: MeshView, kafka: Mapping[str, KafkaCluster]
-) -> Mapping[str, OutboxBacklog]:
+def outbox_backlogs(mesh: RunningMesh) -> Mapping[str, OutboxBacklog]:
     """Return what waits in each outbox, by topic, as far as brokers answer."""
 
     def ask(name: str) -> Mapping[str, OutboxBacklog]:
         try:
-            return _backlogs(topology, view, name, kafka[name])
+            return _backlogs(mesh, name)
         except TransportError:
             return {}  # reported as unknown
 
     found: dict[str, OutboxBacklog] = {}
-    for one in side_by_side(ask, [name for name in kafka if name not in view.unreachable]):
+    asked = [name for name in mesh.kafka if name not in mesh.view.unreachable]
+    for one in side_by_side(ask, asked):
         found |= one
     return found
 
 
-def _backlogs(
-    topology: Topology, view: MeshView, name: str, cluster: KafkaCluster
-) -> Mapping[str, OutboxBacklog]:
+def _backlogs(mesh: RunningMesh, name: str) -> Mapping[str, OutboxBacklog]:
     """Return the backlog of every outbox on a Kafka cluster, by topic; read all at once."""
+    topology, cluster = mesh.topology, mesh.kafka[name]
     places: list[TopicPartition] = []
     told: dict[TopicPartition, OutboxPosition] = {}
     for source, target in _directions(topology, name):
         places += _outbox_places(topology, source, target)
-        link = view.nodes[target].link_states.get(source)
+        link = mesh.view.nodes[target].link_states.get(source)
         for one in link.positions if link is not None else ():
             told[TopicPartition(one.topic, one.partition)] = one
     ends = cluster.admin().stable_ends(places)

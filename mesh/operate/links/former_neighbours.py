@@ -8,7 +8,7 @@ so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh.errors import TransportError
@@ -16,10 +16,8 @@ from mesh.model.facts import Sent, SourceAt
 from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.operate.links.stops import StoppedSource, accept, withdraw
-from mesh.transport.port import KafkaCluster
 from mesh.view.lane_reports import LaneReport, read_report
-
-_LOOK_S = 0.2
+from mesh.view.running_mesh import RunningMesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +109,7 @@ def chains_of_deleted_topics(
     )
 
 
-def outboxes_left(
-    topology: Topology, kafka: Mapping[str, KafkaCluster], former: FormerNeighbour
-) -> Mapping[str, str] | None:
+def outboxes_left(mesh: RunningMesh, former: FormerNeighbour) -> Mapping[str, str] | None:
     """Return which outboxes of a former neighbour are there still, each with its Kafka cluster.
 
     That they are gone shows only in the Kafka cluster in which they were: another one may have come
@@ -122,7 +118,7 @@ def outboxes_left(
     Returns:
         The name of a Kafka cluster by topic; None if it cannot be seen whether there are any.
     """
-    topics = former.outboxes(topology)
+    kafka, topics = mesh.kafka, former.outboxes(mesh.topology)
     can_tell = False
     left: dict[str, str] = {}
     for name in sorted(kafka, key=lambda one: one != former.kafka):
@@ -138,15 +134,7 @@ def outboxes_left(
     return left if left or can_tell else None
 
 
-def confirm_deleted(
-    topology: Topology,
-    kafka: Mapping[str, KafkaCluster],
-    former: FormerNeighbour,
-    *,
-    now_ms: Callable[[], int],
-    pause: Callable[[float], None],
-    limit_s: float,
-) -> bool:
+def confirm_deleted(mesh: RunningMesh, former: FormerNeighbour, limit_s: float) -> bool:
     """Tell a node that exactly these outboxes are deleted; return whether it has forgotten them.
 
     Outboxes that are created under their names later have other topic ids. The consent ends with
@@ -156,15 +144,14 @@ def confirm_deleted(
         TransportError: The node's Kafka cluster does not answer.
     """
     said = [StoppedSource(former.node, one.deletion) for one in former.left]
-    accept(topology, kafka, said)
-    deadline = now_ms() + int(limit_s * 1000)
+    accept(mesh, said)
+
+    def is_forgotten() -> bool:
+        report = read_report(mesh.topology, mesh.kafka, former.node)
+        found = former_neighbours(mesh.topology, report, former.node)
+        return all(one.name != former.name for one in found)
+
     try:
-        while True:
-            report = read_report(topology, kafka, former.node)
-            found = former_neighbours(topology, report, former.node)
-            is_forgotten = all(one.name != former.name for one in found)
-            if is_forgotten or now_ms() >= deadline:
-                return is_forgotten
-            pause(_LOOK_S)
+        return mesh.time.wait_until(is_forgotten, limit_s)
     finally:
-        withdraw(topology, kafka, said)
+        withdraw(mesh, said)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mesh.model.control import Pause
-from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
-from mesh.view.operator_records import write_operator_record
+from mesh.view.operator_records import write_config
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.control import encode_pause
 from mesh.wire.keys import PauseKey, SubjectPauseKey, pause_key, subject_pause_key
 
@@ -21,21 +19,18 @@ def keys_of(
     return [PauseKey(reader, at, partition) for reader, at in ways if source in (None, at)]
 
 
-def pauses_on_link(view: MeshView, one: str, other: str) -> Mapping[PauseKey, Pause]:
+def pauses_on_link(mesh: RunningMesh, one: str, other: str) -> Mapping[PauseKey, Pause]:
     """Return what is paused on a link, in both directions, whole or in parts."""
     return {
         key: pause
         for reader, at in ((one, other), (other, one))
-        for key, pause in view.nodes[reader].pauses.items()
+        for key, pause in mesh.view.nodes[reader].pauses.items()
         if key.neighbour == at
     }
 
 
 def write_pauses(
-    topology: Topology,
-    kafka: Mapping[str, KafkaCluster],
-    keys: Sequence[PauseKey | SubjectPauseKey],
-    pause: Pause | None,
+    mesh: RunningMesh, keys: Sequence[PauseKey | SubjectPauseKey], pause: Pause | None
 ) -> None:
     """Pause these, or with None end their pauses; write to each node's own Kafka cluster.
 
@@ -45,4 +40,4 @@ def write_pauses(
     value = None if pause is None else encode_pause(pause)
     for key in keys:
         written = pause_key(key) if isinstance(key, PauseKey) else subject_pause_key(key)
-        write_operator_record(topology, kafka, key.node, written, value)
+        write_config(mesh.home_of(key.node), mesh.topology.prefix, written, value)

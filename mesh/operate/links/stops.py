@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mesh.model.control import Stop
 from mesh.model.frames import MessageClass
-from mesh.model.topology import Topology
-from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
-from mesh.view.operator_records import write_operator_record
+from mesh.view.operator_records import write_config
+from mesh.view.running_mesh import RunningMesh
 from mesh.wire.control import encode_stop
 from mesh.wire.keys import accept_key
-
-_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,8 +22,7 @@ class StoppedSource:
 
 
 def stops_on_link(
-    topology: Topology,
-    view: MeshView,
+    mesh: RunningMesh,
     one: str,
     other: str,
     *,
@@ -37,8 +32,7 @@ def stops_on_link(
     """Return what is stopped on a link, in both directions.
 
     Args:
-        topology: The mesh.
-        view: What nodes say.
+        mesh: The mesh.
         one: An end of the link.
         other: Its other end.
         source: Only of what comes from this end.
@@ -46,10 +40,10 @@ def stops_on_link(
     """
     found: list[StoppedSource] = []
     for reader, writer in ((one, other), (other, one)):
-        outbox = topology.names.outbox(writer, reader, MessageClass.GUARANTEED)
+        outbox = mesh.topology.names.outbox(writer, reader, MessageClass.GUARANTEED)
         found += [
             StoppedSource(reader, stop)
-            for place, stop in sorted(view.nodes[reader].stops.items())
+            for place, stop in sorted(mesh.view.nodes[reader].stops.items())
             if place.topic == outbox
             and source in (None, writer)
             and partition in (None, place.partition)
@@ -57,68 +51,53 @@ def stops_on_link(
     return found
 
 
-def stops_at_ingress(topology: Topology, view: MeshView, node: str) -> Sequence[StoppedSource]:
+def stops_at_ingress(mesh: RunningMesh, node: str) -> Sequence[StoppedSource]:
     """Return what is stopped of what clients publish at a node."""
-    ingress = topology.names.ingress(node, MessageClass.GUARANTEED)
+    ingress = mesh.topology.names.ingress(node, MessageClass.GUARANTEED)
     return [
         StoppedSource(node, stop)
-        for place, stop in sorted(view.nodes[node].stops.items())
+        for place, stop in sorted(mesh.view.nodes[node].stops.items())
         if place.topic == ingress
     ]
 
 
-def accept(
-    topology: Topology, kafka: Mapping[str, KafkaCluster], stopped: Sequence[StoppedSource]
-) -> None:
+def accept(mesh: RunningMesh, stopped: Sequence[StoppedSource]) -> None:
     """Write that these losses are accepted: exactly these, even if they have grown meanwhile.
 
     Raises:
         TransportError: Kafka did not accept it.
     """
-    _write(topology, kafka, stopped, is_open=True)
+    _write(mesh, stopped, is_open=True)
 
 
-def withdraw(
-    topology: Topology, kafka: Mapping[str, KafkaCluster], stopped: Sequence[StoppedSource]
-) -> None:
+def withdraw(mesh: RunningMesh, stopped: Sequence[StoppedSource]) -> None:
     """End the consent to these losses.
 
     Raises:
         TransportError: Kafka did not accept it.
     """
-    _write(topology, kafka, stopped, is_open=False)
+    _write(mesh, stopped, is_open=False)
 
 
-def _write(
-    topology: Topology,
-    kafka: Mapping[str, KafkaCluster],
-    stopped: Sequence[StoppedSource],
-    *,
-    is_open: bool,
-) -> None:
+def _write(mesh: RunningMesh, stopped: Sequence[StoppedSource], *, is_open: bool) -> None:
     for one in stopped:
         key = accept_key(one.node, one.stop.topic, one.stop.partition)
-        write_operator_record(
-            topology, kafka, one.node, key, encode_stop(one.stop) if is_open else None
-        )
+        value = encode_stop(one.stop) if is_open else None
+        write_config(mesh.home_of(one.node), mesh.topology.prefix, key, value)
 
 
 def wait_resumed(
-    topology: Topology,
-    kafka: Mapping[str, KafkaCluster],
-    view: MeshView,
-    stopped: Sequence[StoppedSource],
-    *,
-    now_ms: Callable[[], int],
-    pause: Callable[[float], None],
-    limit_s: float,
+    mesh: RunningMesh, stopped: Sequence[StoppedSource], limit_s: float
 ) -> Sequence[StoppedSource]:
     """Wait until these read on; return those that do not. The consent ends with the wait."""
-    deadline = now_ms() + int(limit_s * 1000)
-    while True:
-        view.refresh()
-        left = [one for one in stopped if one.stop in view.nodes[one.node].stops.values()]
-        if not left or now_ms() >= deadline:
-            withdraw(topology, kafka, stopped)
-            return left
-        pause(_LOOK_S)
+
+    def left() -> Sequence[StoppedSource]:
+        return [one for one in stopped if one.stop in mesh.view.nodes[one.node].stops.values()]
+
+    def read_on() -> bool:
+        mesh.view.refresh()
+        return not left()
+
+    mesh.time.wait_until(read_on, limit_s)
+    withdraw(mesh, stopped)
+    return left()

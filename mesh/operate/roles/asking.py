@@ -5,17 +5,16 @@ They are asked in parallel: all that are down cost no more time than one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from mesh.client.roles import Roles
 from mesh.errors import TransportError
-from mesh.model.topology import Topology
 from mesh.operate.documents.role_routes import route_row
 from mesh.operate.questions import side_by_side
-from mesh.transport.port import KafkaCluster
+from mesh.view.running_mesh import RunningMesh
 
 APP = "cli"
 """The application that commands run as; two at once are one, and can distinguish their calls."""
@@ -23,30 +22,23 @@ APP = "cli"
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RoleAsking:
     """Asks the nodes of a mesh.
 
     Attributes:
-        topology: The mesh.
-        kafka: Those of its Kafka clusters that can be reached.
-        now_ms: Monotonic clock.
-        pause: Lets time pass, in seconds.
+        mesh: The mesh; its Kafka clusters are those that can be reached.
     """
 
-    topology: Topology
-    kafka: Mapping[str, KafkaCluster]
-    now_ms: Callable[[], int]
-    pause: Callable[[float], None]
+    mesh: RunningMesh
 
     def application(self, node: str) -> Roles | None:
         """Return the application at a node, not open yet, if its Kafka cluster is known."""
-        kafka = self.kafka.get(self.topology.nodes[node].kafka)
+        topology, time = self.mesh.topology, self.mesh.time
+        kafka = self.mesh.kafka.get(topology.nodes[node].kafka)
         if kafka is None:
             return None
-        return Roles(
-            kafka, self.topology, node, APP, now_ms=self.now_ms, pause=self.pause, is_new=False
-        )
+        return Roles(kafka, topology, node, APP, now_ms=time.now_ms, pause=time.pause, is_new=False)
 
     def open_everywhere(self, left: ExitStack, timeout_s: float) -> Mapping[str, Roles]:
         """Return the application at each node that answers in time; `left` makes them leave."""
@@ -61,7 +53,7 @@ class RoleAsking:
             except (TransportError, TimeoutError):
                 return None
 
-        nodes = list(self.topology.nodes)
+        nodes = list(self.mesh.topology.nodes)
         found = zip(nodes, side_by_side(opened, nodes), strict=True)
         return {node: asking for node, asking in found if asking is not None}
 
@@ -71,7 +63,7 @@ class RoleAsking:
         For a node that does not answer in time `certain` is None, and the rest is empty.
         """
         return side_by_side(
-            lambda node: self._routes_at(node, tree, role, timeout_s), self.topology.nodes
+            lambda node: self._routes_at(node, tree, role, timeout_s), self.mesh.topology.nodes
         )
 
     def _routes_at(self, node: str, tree: str, role: str, timeout_s: float) -> Row:

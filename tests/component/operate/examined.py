@@ -13,13 +13,13 @@ from tests.component.in_memory_mesh import Mesh
 def examination(mesh: Mesh, **options: Any) -> Examination:
     view = mesh.view()
     view.refresh()
-    beats = observe(view, mesh.now_ms, mesh.pause)
+    beats = observe(view, mesh.time)
     found: dict[str, Any] = {
         "topology": mesh.topology,
         "kafka": mesh.world.kafka,
         "view": view,
         "beats": beats,
-        "pause": mesh.pause,
+        "time": mesh.time,
         "wall_ms": mesh.now_ms,
     }
     return Examination(**{**found, **options})

@@ -15,7 +15,7 @@ def told(
     """Return who would get a message, by what the mesh shows of itself."""
     view = mesh.view()
     view.refresh()
-    beats = observe(view, mesh.now_ms, mesh.pause, 20.0)
-    found = explain(mesh.topology, known_nodes(view, beats), subject, source, message_class)
+    seen = mesh.seen(view, observe(view, mesh.time, 20.0))
+    found = explain(mesh.topology, known_nodes(seen), subject, source, message_class)
     view.close()
     return found

@@ -10,10 +10,11 @@ from mesh.model.topics import TopicNames
 from mesh.model.topology import Topology
 from mesh.operate.changes.begin import read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext
+from mesh.operate.changes.driver import MeshToChange
 from mesh.operate.changes.founding import publish
 from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.status import observe
+from mesh.transport.clock import Timekeeper
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
@@ -75,20 +76,26 @@ class Following:
     def now_ms(self) -> int:
         return self.ms
 
-    def means(self) -> ChangeContext:
+    def means(self) -> MeshToChange:
         view = MeshView(self.before, self.kafka, self.now_ms)
         found, _ = read_in_force(self.kafka, "mesh.")
         assert found is not None
         view.refresh()
-        return ChangeContext(
+        time = Timekeeper(self.now_ms, self.pause)
+        return MeshToChange(
+            in_force=found,
+            topology=found.topology,
             kafka=self.kafka,
             view=view,
-            now_ms=self.now_ms,
-            pause=self.pause,
             tell=self.lines.append,
-            beats=observe(view, self.now_ms, self.pause),
-            reports=FollowedLaneReports(found.topology, self.kafka, self.now_ms),
+            beats=observe(view, time),
+            time=time,
         )
+
+    def reports(self) -> FollowedLaneReports:
+        found, _ = read_in_force(self.kafka, "mesh.")
+        assert found is not None
+        return FollowedLaneReports(found.topology, self.kafka, self.now_ms)
 
     def _neighbours(self, node: str) -> set[str]:
         return {

@@ -44,8 +44,7 @@ def begun(nodes: Following) -> PendingChange | None:
 
 
 def change(nodes: Following, after: Topology | None = None) -> ChangeDriver:
-    found = found_in_force(nodes)
-    return begin_change(found, after or nodes.after, begun(nodes), nodes.means())
+    return begin_change(nodes.means(), nodes.reports(), after or nodes.after, begun(nodes))
 
 
 def in_force(nodes: Following) -> tuple[int, Topology]:
@@ -147,13 +146,11 @@ def test_another_change_waits_its_turn_and_may_be_aborted_before_the_switch() ->
         change(nodes).run(3)
     with pytest.raises(ConfigError, match=r"to version 2, has come to stage hold: .*UNDER_WAY"):
         change(nodes, mesh_of("a-b", "a-c"))
-    found, _ = read_in_force(nodes.kafka, "mesh.")
-    assert found is not None
     nodes.stuck = {}
-    outcome = abort_change(found, begun(nodes), nodes.means()).run(60)
+    outcome = abort_change(nodes.means(), nodes.reports(), begun(nodes)).run(60)
     assert (outcome.is_in_force, in_force(nodes)) == (False, (1, nodes.before))
     with pytest.raises(ConfigError, match="NO_CHANGE"):
-        abort_change(found, begun(nodes), nodes.means())
+        abort_change(nodes.means(), nodes.reports(), begun(nodes))
     assert change(nodes).run(60).number == 3  # what nodes say of 2 must not count
     assert in_force(nodes) == (3, nodes.after)
 
@@ -163,10 +160,8 @@ def test_after_the_switch_there_is_no_way_back() -> None:
     nodes.stuck = {"b": Stage.SWITCH}
     with pytest.raises(NotInTimeError, match=r"give the same command again to go on$"):
         change(nodes).run(3)
-    found, _ = read_in_force(nodes.kafka, "mesh.")
-    assert found is not None
     with pytest.raises(ConfigError, match="TOO_LATE"):
-        abort_change(found, begun(nodes), nodes.means())
+        abort_change(nodes.means(), nodes.reports(), begun(nodes))
 
 
 def test_a_node_that_must_take_part_is_waited_for_if_asked() -> None:
@@ -178,7 +173,7 @@ def test_a_node_that_must_take_part_is_waited_for_if_asked() -> None:
     under_way = change(nodes)
     lines = nodes.lines
     tell = lambda line: (lines.append(line), nodes.down.clear())[0]  # noqa: E731
-    under_way.context = replace(under_way.context, tell=tell)
+    under_way.mesh = replace(under_way.mesh, tell=tell)
     outcome = under_way.run(60, patience_s=30)
     assert outcome.pauses == {}
     assert any("waiting: node c must take part" in line for line in lines)
@@ -252,8 +247,9 @@ def test_the_way_back_needs_nothing_that_the_change_would_have_added() -> None:
         change(nodes).run(3)
     nodes.stuck = {}
     means = replace(nodes.means(), kafka={"left": nodes.kafka["left"]})
+    reports = nodes.reports()
     nodes.kafka["right"].available = False
-    assert not abort_change(found_in_force(nodes), begun(nodes), means).run(60).is_in_force
+    assert not abort_change(means, reports, begun(nodes)).run(60).is_in_force
     nodes.kafka["right"].available = True
     assert change(nodes).run(60).number == 3
     assert in_force(nodes) == (3, nodes.after)
@@ -274,9 +270,7 @@ def test_two_who_drive_one_change_come_to_the_same_end() -> None:
     third = change(nodes, nodes.before)
     with pytest.raises(NotInTimeError):
         third.run(3)
-    found, _ = read_in_force(nodes.kafka, "mesh.")
-    assert found is not None
-    abort_change(found, begun(nodes), nodes.means()).run(60)
+    abort_change(nodes.means(), nodes.reports(), begun(nodes)).run(60)
     with pytest.raises(NotInTimeError, match="somebody else has brought change 3 to stage abort"):
         third.run(60)
 
@@ -299,11 +293,11 @@ def test_numbers_go_on_where_mesh_config_was_lost() -> None:
     """Nodes follow no change below one that they have followed. Spec: K28."""
     nodes = Following(*MOVED)
     assert change(nodes).run(60).number == 2
-    means = nodes.means()
+    means, reports = nodes.means(), nodes.reports()
     for kafka in nodes.kafka.values():
         kafka.recreate("mesh.config")
     by_file = TopologyInForce(number=0, topology=nodes.after)
-    again = begin_change(by_file, nodes.before, None, means)
+    again = begin_change(replace(means, in_force=by_file), reports, nodes.before, None)
     assert again.way.target.number == 3
     assert again.run(60).is_in_force
     assert in_force(nodes) == (3, nodes.before)
@@ -312,7 +306,7 @@ def test_numbers_go_on_where_mesh_config_was_lost() -> None:
 def test_numbers_go_on_above_what_lanes_have_kept() -> None:
     """Of nodes that have started since `mesh.config` was lost, heartbeats say nothing of it."""
     nodes = Following(*MOVED)
-    means = nodes.means()
+    means, reports = nodes.means(), nodes.reports()
     for kafka in nodes.kafka.values():
         kafka.recreate("mesh.config")
     nodes.owed = {
@@ -321,7 +315,12 @@ def test_numbers_go_on_above_what_lanes_have_kept() -> None:
     }
     nodes.pause(1)
     by_file = TopologyInForce(number=0, topology=nodes.after)
-    assert begin_change(by_file, nodes.before, None, means).way.target.number == 8
+    assert (
+        begin_change(
+            replace(means, in_force=by_file), reports, nodes.before, None
+        ).way.target.number
+        == 8
+    )
     assert publish(nodes.after, nodes.kafka) == 8
 
 

@@ -36,8 +36,7 @@ def controlled(mesh_of: Callable[[Topology], Mesh]) -> Mesh:
 
 def statuses(mesh: Mesh) -> Sequence[NodeStatus]:
     at = examination(mesh)
-    missing = missing_endpoints(mesh.topology, at.view, mesh.world.kafka)
-    return with_missing(node_statuses(mesh.topology, at.view, at.beats), missing)
+    return with_missing(node_statuses(at), missing_endpoints(at))
 
 
 def test_explain_names_the_control_that_keeps_a_subject_local(controlled: Mesh) -> None:

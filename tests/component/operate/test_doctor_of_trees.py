@@ -81,7 +81,7 @@ def test_status_and_metrics_tell_of_it(mesh: Mesh) -> None:
     host.add("desk", "pricing")
     mesh.pause(3.0)
     seen = examination(mesh)
-    told = status_document(mesh.topology, seen.view, seen.beats, mesh.world.kafka, 0)
+    told = status_document(seen, 0)
     colours = {node["node"]: node["colour"] for node in told["nodes"]}
     assert len(set(colours.values())) == 1
     assert all(colours.values())

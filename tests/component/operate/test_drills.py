@@ -37,9 +37,8 @@ def mesh() -> Iterator[Mesh]:
 def planter_of(mesh: Mesh) -> Planter:
     view = mesh.view()
     view.refresh()
-    uuids = {node: seen.identity.uuid for node, seen in view.nodes.items() if seen.identity}
     view.close()
-    return Planter(mesh.topology, mesh.world.kafka, uuids, mesh.now_ms, mesh.pause)
+    return Planter(mesh.seen(view))
 
 
 def test_a_topology_says_whether_drills_are_allowed() -> None:

@@ -12,6 +12,8 @@ from mesh.operate.links.former_neighbours import FormerNeighbour, outboxes_left
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicSpec
 from mesh.view.lane_reports import read_report
+from mesh.view.mesh_view import MeshView
+from mesh.view.running_mesh import RunningMesh
 from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.component.operate.examined import examination
 
@@ -83,11 +85,13 @@ def test_whether_outboxes_are_gone_is_seen_in_the_kafka_cluster_where_they_were(
     there.admin().create([TopicSpec(name="mesh.guest.to.a.g", partitions=1)])
     former = FormerNeighbour("a", "guest", "k", "memory-there", 1, ())
     found = {"mesh.guest.to.a.g": "renamed"}
-    assert outboxes_left(topology, {"k": here}, former) is None
-    assert outboxes_left(topology, {"k": here, "renamed": there}, former) == found
-    assert outboxes_left(topology, {"k": there}, replace(former, cluster_id="")) == {
+    view = MeshView(topology, {}, lambda: 0)
+    seen = RunningMesh(topology=topology, kafka={}, view=view, beats={})
+    assert outboxes_left(seen.asking({"k": here}), former) is None
+    assert outboxes_left(seen.asking({"k": here, "renamed": there}), former) == found
+    assert outboxes_left(seen.asking({"k": there}), replace(former, cluster_id="")) == {
         "mesh.guest.to.a.g": "k"
     }
     there.delete_topic("mesh.guest.to.a.g")
-    assert outboxes_left(topology, {"k": here, "renamed": there}, former) == {}
-    assert outboxes_left(topology, {"k": there}, replace(former, cluster_id="")) is None
+    assert outboxes_left(seen.asking({"k": here, "renamed": there}), former) == {}
+    assert outboxes_left(seen.asking({"k": there}), replace(former, cluster_id="")) is None

@@ -111,8 +111,7 @@ def test_who_has_looked_on_knows_of_a_lease_what_compaction_took_away(mesh: Mesh
     compacted.pause(moment / 1000 + 5)
     compacted.subscribe("c", "e", "acme/>", lease_s=60)
     assert past(compacted, "c", moment).subscriptions == ()
-    kafka = compacted.world.kafka["right"]
-    [known] = interest_then(mesh.topology, view, kafka, "c", moment).subscriptions
+    [known] = interest_then(compacted.seen(view), "c", moment).subscriptions
     assert (known.endpoint, known.filter) == ("e", "acme/>")
     assert known.since_ms <= moment
     view.close()

@@ -66,7 +66,7 @@ def test_links_show_the_direction_of_a_join_and_the_doctor_is_content(joined: Me
     joined.publish("f", "acme/x")
     joined.pause(3.0)
     at = examination(joined)
-    flows = link_flows(joined.topology, at.view, at.beats, joined.world.kafka)
+    flows = link_flows(at)
     [flow] = [one for one in flows if one.kind == "join"]
     assert (flow.source, flow.target, flow.zone, flow.state) == ("d", "b", "DB", "up")
     assert (flow.backlog_frames, flow.backlog_messages) == (0, 0)

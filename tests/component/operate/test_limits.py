@@ -86,7 +86,7 @@ def state(mesh: Mesh, link: str) -> tuple[str, str]:
     view = mesh.view()
     view.refresh()
     beats = {node: node in mesh.world.workers for node in "abc"}
-    flows = link_flows(mesh.topology, view, beats, mesh.world.kafka)
+    flows = link_flows(mesh.seen(view, beats))
     view.close()
     [flow] = [one for one in flows if f"{one.source}->{one.target}" == link]
     return flow.state, flow.reason
@@ -181,7 +181,7 @@ def test_an_endpoint_that_is_full_is_told_to_clients_and_people(
     mesh.publish("b", "x", b"not refused")
     view = mesh.view()
     view.refresh()
-    [status] = node_statuses(mesh.topology, view, {"a": True, "b": True})[:1]
+    [status] = node_statuses(mesh.seen(view))[:1]
     assert [(one.endpoint, one.state) for one in status.endpoints_full] == [("e", "full")]
     assert not status.is_well
     [check] = [one for one in unwell(mesh, Category.DELIVERY) if "its limit" in one.description]

@@ -24,9 +24,7 @@ def test_nodes_that_do_not_answer_are_waited_for_side_by_side(
         raise TimeoutError
 
     monkeypatch.setattr(Roles, "open", open_in_vain)
-    asking = RoleAsking(
-        topology=mesh.topology, kafka=mesh.world.kafka, now_ms=mesh.now_ms, pause=mesh.pause
-    )
+    asking = RoleAsking(mesh.seen())
     told = asking.routes("desk-7", "pricing", 1.0)
     assert [(one["node"], one["certain"]) for one in told] == [
         ("a", None),

@@ -52,8 +52,7 @@ def _send(mesh: Mesh, asking: Roles, role: str, *hosts: Roles) -> None:
 def _told(mesh: Mesh, **beats: bool) -> dict[str, Any]:
     view = mesh.view()
     view.refresh()
-    all_beat = dict.fromkeys(mesh.topology.nodes, True)
-    told = role_routes_document(mesh.topology, view, all_beat | beats, mesh.world.kafka)
+    told = role_routes_document(mesh.seen(view, beats))
     view.close()
     return told
 

@@ -41,7 +41,7 @@ def _write(mesh: Mesh, node: str, key: bytes, value: bytes | None) -> None:
 def _told(mesh: Mesh) -> dict[str, Any]:
     view = mesh.view()
     view.refresh()
-    told = roles_document(mesh.topology, view, mesh.world.kafka)
+    told = roles_document(mesh.seen(view))
     view.close()
     return told
 
@@ -104,6 +104,6 @@ def test_who_has_yet_to_tell_of_a_new_colour_is_in_the_part_of_its_neighbour(
         beat = view.nodes[node].heartbeat
         assert beat is not None
         view.nodes[node].heartbeat = replace(beat, colour=colour, trees=TreeStatus(links, 0))
-    nodes = node_statuses(mesh.topology, view, dict.fromkeys(told, True))
+    nodes = node_statuses(mesh.seen(view, dict.fromkeys(told, True)))
     assert parts_of(view, nodes) == parts
     view.close()

@@ -22,12 +22,12 @@ def test_a_calm_mesh_is_well(mesh: Mesh) -> None:
     mesh.publish("a", "acme/x")
     mesh.pause(2.0)
     at = examination(mesh)
-    statuses = node_statuses(mesh.topology, at.view, at.beats)
+    statuses = node_statuses(at)
     assert [(one.node, one.state, one.is_well) for one in statuses] == [
         (node, "up", True) for node in "abc"
     ]
     assert statuses[2].is_known_everywhere is True
-    flows = link_flows(mesh.topology, at.view, at.beats, mesh.world.kafka)
+    flows = link_flows(at)
     assert {(one.source, one.target): one.wanted for one in flows} == {
         ("a", "b"): 1,
         ("b", "a"): 0,
@@ -47,10 +47,10 @@ def test_a_dead_node_is_down_and_its_messages_wait(mesh: Mesh) -> None:
     mesh.publish("a", "acme/y")
     mesh.pause(12.0)
     at = examination(mesh)
-    statuses = {one.node: one for one in node_statuses(mesh.topology, at.view, at.beats)}
+    statuses = {one.node: one for one in node_statuses(at)}
     assert (statuses["c"].state, statuses["b"].links["c"]) == ("down", "down")
     assert statuses["b"].is_well is False
-    flows = link_flows(mesh.topology, at.view, at.beats, mesh.world.kafka)
+    flows = link_flows(at)
     [waiting] = [one for one in flows if (one.source, one.target) == ("b", "c")]
     assert (waiting.state, waiting.backlog_messages) == ("unknown", 2)
     faults = failed(mesh)
@@ -69,7 +69,7 @@ def test_nothing_is_read_yet_of_an_outbox_that_was_recreated(mesh: Mesh) -> None
         mesh.publish("a", "acme/y")
     mesh.pause(2.0)
     at = examination(mesh)
-    flows = link_flows(mesh.topology, at.view, at.beats, mesh.world.kafka)
+    flows = link_flows(at)
     [waiting] = [one for one in flows if (one.source, one.target) == ("b", "c")]
     assert (waiting.backlog_frames, waiting.backlog_messages) == (3, 3)
 
@@ -79,9 +79,7 @@ def test_kafka_that_is_away_is_told_apart_from_a_dead_node(mesh: Mesh) -> None:
     mesh.world.kill("a")
     mesh.world.kafka["left"].available = False
     at = examination(mesh)
-    assert next(one.state for one in node_statuses(mesh.topology, at.view, at.beats)) == (
-        "unreachable"
-    )
+    assert next(one.state for one in node_statuses(at)) == ("unreachable")
     assert "no broker answers" in failed(mesh)["Kafka cluster left answers and is its own"]
 
 

@@ -16,6 +16,7 @@ from mesh.operate.changes.in_force import read_in_force
 from mesh.operate.changes.plan import Plan
 from mesh.operate.changes.proposal import plan_on_mesh
 from mesh.operate.changes.zone_manager import ZoneManager
+from mesh.transport.clock import Timekeeper
 from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.component.operate.following import Following
 
@@ -35,8 +36,7 @@ def started(**zones: object) -> tuple[Following, ZoneManager]:
         before,
         nodes.kafka,
         wait_s=5.0,
-        now_ms=nodes.now_ms,
-        pause=nodes.pause,
+        time=Timekeeper(nodes.now_ms, nodes.pause),
         tell=nodes.lines.append,
     )
     return nodes, manager
@@ -143,9 +143,9 @@ def first_behind(other: Callable[[], object], call: Callable[..., object]) -> Ca
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (putting.SeenMesh, "begun_last"),
-        (putting.SeenMesh, "refuse_overtaken"),
-        (putting.SeenMesh, "context"),
+        (putting, "begun_last"),
+        (putting, "_refuse_overtaken"),
+        (putting, "_with_added_kafka"),
         (putting, "begin_change"),
         (Arbiter, "__init__"),
         (Arbiter, "put"),
@@ -163,8 +163,7 @@ def test_who_is_overtaken_at_any_moment_takes_nothing_back(
     nodes.pause(5)
 
     def manager() -> ZoneManager:
-        kafka, now_ms, pause = nodes.world.kafka, nodes.now_ms, nodes.pause
-        return ZoneManager(nodes.topology, kafka, now_ms=now_ms, pause=pause)
+        return ZoneManager(nodes.topology, nodes.world.kafka, time=nodes.time)
 
     def meanwhile() -> None:
         monkeypatch.undo()

@@ -23,7 +23,7 @@ def seen(mesh: Mesh, *, hears_each: bool) -> tuple[Mapping[str, bool], int]:
     view = mesh.view()
     began = mesh.now_ms()
     view.refresh()
-    found = observe(view, mesh.now_ms, mesh.pause, hears_each=hears_each)
+    found = observe(view, mesh.time, hears_each=hears_each)
     view.close()
     return found, mesh.now_ms() - began
 

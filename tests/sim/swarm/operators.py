@@ -17,9 +17,10 @@ from mesh.model.control import Pause, Stage
 from mesh.model.topology import Node, Topology
 from mesh.operate.changes.begin import abort_change, begin_change, read_begun
 from mesh.operate.changes.draining import FollowedLaneReports
-from mesh.operate.changes.driver import ChangeContext, ChangeDriver, ChangeOutcome
+from mesh.operate.changes.driver import ChangeDriver, ChangeOutcome, MeshToChange
 from mesh.operate.changes.founding import publish
 from mesh.operate.changes.in_force import TopologyInForce, read_in_force
+from mesh.transport.clock import Timekeeper
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.memory_faults import Call, CrashNow
 from mesh.transport.node_topics import config_topic
@@ -217,7 +218,7 @@ class Operators:
         try:
             found = self._in_force()
             begun = read_begun(self._kafka_of(found.topology), "mesh.")
-            way = abort_change(found, begun, self._means(found, found.topology))
+            way = abort_change(*self._means(found, found.topology), begun)
             yield from self._drive(way, 0)
         except (ConfigError, NotInTimeError, TransportError, _DiedError, CrashNow) as error:
             self.world.reached[f"no way back: {type(error).__name__}"] += 1
@@ -234,7 +235,7 @@ class Operators:
             raise _RefusedError("a living mesh cannot follow")
         if is_open and begun.change.topology == published_text(after):
             self.world.reached[f"gone on with at {begun.change.stage}"] += 1
-        change = begin_change(found, after, begun, self._means(found, after))
+        change = begin_change(*self._means(found, after), after, begun)
         self.at_work[name] = after
         self._settle()
         return (yield from self._drive(change, looks))
@@ -253,8 +254,8 @@ class Operators:
                 yield int(1000 * rest_s)
         finally:
             steps.close()
-            change.context.reports.close()
-            change.context.view.close()
+            change.reports.close()
+            change.mesh.view.close()
 
     def _lag(self, lags: Lags) -> None:
         """Have nobody read these outboxes for a while."""
@@ -272,19 +273,22 @@ class Operators:
     def _kafka_of(self, *topologies: Topology) -> Mapping[str, KafkaCluster]:
         return {name: self.world.kafka[name] for one in topologies for name in one.kafka}
 
-    def _means(self, found: TopologyInForce, after: Topology) -> ChangeContext:
+    def _means(
+        self, found: TopologyInForce, after: Topology
+    ) -> tuple[MeshToChange, FollowedLaneReports]:
         """Return what an operator has: the Kafka clusters of before and after, and no others."""
         kafka, now_ms = self._kafka_of(found.topology, after), self.world.clock.now_ms
         view = MeshView(found.topology, kafka, now_ms, name="view")
-        return ChangeContext(
+        mesh = MeshToChange(
+            in_force=found,
+            topology=found.topology,
             kafka=kafka,
             view=view,
-            now_ms=now_ms,
-            pause=_never,
+            beats=dict.fromkeys(found.topology.nodes, False),
+            time=Timekeeper(now_ms, _never),
             tell=lambda _: None,
-            beats={},
-            reports=FollowedLaneReports(found.topology, kafka, now_ms),
         )
+        return mesh, FollowedLaneReports(found.topology, kafka, now_ms)
 
     # -- links -------------------------------------------------------------------------------
 
