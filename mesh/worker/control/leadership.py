@@ -276,8 +276,9 @@ class Leadership:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the control topics are being taken, or something is being written to them."""
-        return self._taking is not None or self._pending.is_any
+        """Whether the control topics are being taken, or a write waits for the end of another."""
+        has_more = bool(self._writes) or self._is_other
+        return self._taking is not None or (self._pending.is_any and has_more)
 
     def follow(self, *, is_due: bool, now_ms: int) -> Iterator[Input]:
         """Take, keep or leave the control topics; yield what changes.

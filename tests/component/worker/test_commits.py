@@ -14,11 +14,14 @@ import pytest
 
 from mesh.errors import TransportError
 from mesh.lab.world import VirtualClock
+from mesh.model.control import BEAT_MS
 from mesh.model.frames import MessageClass
 from mesh.transport.memory_clients import MemoryWriter
 from mesh.transport.port import TopicPartition
 from mesh.worker.lanes import committing, owned
+from mesh.worker.main import TURN_S
 from mesh.worker.process.commits import ThreadedCommits
+from mesh.worker.process.errands import LOOK_S
 from tests.component.worker.conftest import CHAIN, SmallMesh, subject
 from tests.said import Said
 from tests.sim.late_commits import LateCommits
@@ -324,6 +327,21 @@ def test_what_a_node_says_of_itself_keeps_no_lane_waiting(mesh: SmallMesh, slow:
     mesh.run()
     assert len(mesh.read(mesh.names.endpoint("a", "own"))) == len(own) + 1
     assert not slow.awaited
+
+
+def test_the_end_of_what_a_node_says_is_looked_for_soon_only_where_more_is_to_be_said(
+    mesh: SmallMesh, slow: Slow
+) -> None:
+    """Else each heartbeat costs a turn every few milliseconds, as long as its commit takes."""
+    worker = mesh.world.workers["a"]
+    slow.looks[CONTROL] = LONG
+    for _ in range(2_000):
+        if worker._leadership._pending.is_any:
+            break
+        mesh.run(1)
+    assert worker.patience(TURN_S) == TURN_S
+    mesh.run(2 * BEAT_MS)
+    assert worker.patience(TURN_S) == LOOK_S
 
 
 def test_a_node_whose_words_were_not_committed_says_them_again(mesh: SmallMesh, slow: Slow) -> None:
