@@ -273,7 +273,7 @@ class Worker:
         """
         wait_s = self.patience(timeout_s)
         until_ms = self.clock.now_ms() + int(1000 * wait_s)
-        while self._are_of_trees(records := self.intake.read(wait_s)):
+        while self._are_of_trees(records := self.intake.read(wait_s, self._listener.may_wait)):
             wait_s = (until_ms - self.clock.now_ms()) / 1000
             if wait_s <= 0:
                 break

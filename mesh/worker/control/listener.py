@@ -77,6 +77,8 @@ from mesh.wire.keys import (
     RepairKey,
     StopKey,
     SubscribedKey,
+    heartbeat_key,
+    link_key,
     parse_key,
     parse_subscription_key,
 )
@@ -89,6 +91,9 @@ from mesh.worker.control.orders import NodeOrders
 from mesh.worker.process.intake import Intake
 from mesh.worker.process.questions import Questions
 from mesh.worker.topics.own_topics import LOOK_MS, OwnTopics, control_topics
+
+PERIODIC = (heartbeat_key(), link_key())
+"""Keys of what neighbours write each second, whatever happens."""
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -228,6 +233,16 @@ class Listener:
     def has(self, topic: str, partition: int) -> bool:
         """Return whether records of this partition are for the listener."""
         return self._feeds.of(topic, partition) is not None
+
+    def may_wait(self, record: Record) -> bool:
+        """Return whether nobody waits for a record: for a heartbeat, or a word of the link.
+
+        Whatever else is read comes first, and so does what a topic held before it was followed.
+        """
+        if record.key() not in PERIODIC:
+            return False
+        feed = self._feeds.of(record.topic(), record.partition())
+        return feed is not None and feed.told
 
     def take(self, record: Record) -> Iterator[Input]:
         """Yield what a record means. A record that breaks the rules is counted and skipped."""

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from mesh.model.frames import MessageClass
 from mesh.model.topics import TopicNames
 from mesh.transport.port import Reader, Record, TopicPartition
-from mesh.worker.process.intake import Intake
+from mesh.worker.process.intake import Intake, MayWait, none_may_wait
 
 RETRY_MS = 100
 """A lost fetch is repeated after its delay, but not sooner than this."""
@@ -92,11 +92,11 @@ class SlowIntake:
         """From now on delay everything that a node reads from exactly these neighbours."""
         self._slow = {topic: link for link in links for topic in _topics_of(link, node, names)}
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
+    def read(self, timeout_s: float, may_wait: MayWait = none_may_wait) -> Sequence[Record]:
         """Return records that are due."""
         if not (self._slow or self._held):
             self.positions = self._inner.positions  # the last held record may be forgotten
-            return self._inner.read(timeout_s)
+            return self._inner.read(timeout_s, may_wait)
         fetched = self._inner.read(self._patience(timeout_s))
         now = self._now_ms()
         delays: dict[str, int] = {}

@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mesh.transport.port import Reader, Record, TopicPartition
 
 READ_LIMIT = 2_000
+GATHER_S = 0.02
+"""How long records for which nobody waits are gathered: a worker does more in a turn than they are
+worth, and each neighbour's heartbeat and its word of the link come one after the other."""
 _WAIT_S = 0.5
 _DEPTH = 3
+
+MayWait = Callable[[Record], bool]
+
+
+def none_may_wait(_record: Record) -> bool:
+    """Return that a record is awaited, whichever it is: nothing is gathered."""
+    return False
 
 
 class Intake(Protocol):
@@ -27,8 +38,14 @@ class Intake(Protocol):
 
     positions: dict[TopicPartition, int]
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
-        """Return records as soon as there are some, or none after the timeout."""
+    def read(self, timeout_s: float, may_wait: MayWait = none_may_wait) -> Sequence[Record]:
+        """Return records as soon as there are some, or none after the timeout.
+
+        Args:
+            timeout_s: How long to wait.
+            may_wait: Returns whether nobody waits for a record. As long as there are only such,
+                more are gathered for a moment within the timeout; anything else ends that at once.
+        """
 
     def add(self, kafka: str, reader: Reader) -> None:
         """Read another Kafka cluster too, if it does not yet."""
@@ -57,7 +74,7 @@ class PolledIntake:
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     _watched: dict[TopicPartition, str] = field(default_factory=dict)
 
-    def read(self, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002
+    def read(self, timeout_s: float, may_wait: MayWait = none_may_wait) -> Sequence[Record]:  # noqa: ARG002
         """Return what there is."""
         records: list[Record] = []
         for reader in self.readers.values():
@@ -150,8 +167,19 @@ class ThreadedIntake:
                 continue
             return
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
-        """Return the records of one fetch; raise what a reading thread died of."""
+    def read(self, timeout_s: float, may_wait: MayWait = none_may_wait) -> Sequence[Record]:
+        """Return the records of one fetch, or of several; raise what a reading thread died of."""
+        until_s = time.monotonic() + timeout_s
+        gathered: list[Record] = []
+        while (found := self._take(until_s - time.monotonic())) is not None:
+            gathered += found
+            if not found or not all(map(may_wait, found)):
+                break
+            until_s = min(until_s, time.monotonic() + GATHER_S)
+        return gathered
+
+    def _take(self, timeout_s: float) -> Sequence[Record] | None:
+        """Return the records of one fetch, of which some may be forgotten; None without any."""
         try:
             fetched = (
                 self._fetched.get(timeout=timeout_s)
@@ -159,7 +187,7 @@ class ThreadedIntake:
                 else self._fetched.get_nowait()
             )
         except queue.Empty:
-            return ()
+            return None
         if isinstance(fetched, BaseException):
             raise fetched
         if fetched.heeded == self._readers[fetched.kafka].noted:

@@ -17,6 +17,7 @@ from mesh.worker.process.injected_faults import (
     WallClock,
     read_injected_faults,
 )
+from mesh.worker.process.intake import MayWait, none_may_wait
 
 SLOW, FAST = "mesh.b.to.a.g", "mesh.c.to.a.g"
 
@@ -29,7 +30,7 @@ class Scripted:
         self.coming: list[Record] = []
         self.timeouts: list[float] = []
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
+    def read(self, timeout_s: float, may_wait: MayWait = none_may_wait) -> Sequence[Record]:
         self.timeouts.append(timeout_s)
         found, self.coming = self.coming, []
         for one in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ import pytest
 
 from mesh.transport.memory_log import MemoryRecord
 from mesh.transport.port import Record, TopicPartition
+from mesh.worker.process import intake as intake_module
 from mesh.worker.process.injected_faults import SlowIntake
 from mesh.worker.process.intake import PolledIntake, ThreadedIntake
 
@@ -159,3 +161,37 @@ def test_other_partitions_lose_nothing(reader: Waiting, intake: ThreadedIntake) 
     intake.forget([other])
     reader.find(0, heeded=1)
     assert taken(intake) == [0]
+
+
+def test_records_for_which_nobody_waits_are_gathered_until_one_comes_that_is_awaited(
+    reader: Waiting, intake: ThreadedIntake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker has one turn for many heartbeats, and a message never waits behind them."""
+    monkeypatch.setattr(intake_module, "GATHER_S", LONG_S)
+    for offset in range(3):
+        reader.find(offset, heeded=0)
+    found = intake.read(LONG_S, lambda one: one.offset() != 1)
+    assert [one.offset() for one in found] == [0, 1]
+    assert taken(intake) == [2]
+
+
+def test_what_may_wait_waits_no_longer_than_that_nor_than_the_reader(
+    reader: Waiting, intake: ThreadedIntake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for gather_s, timeout_s in [(0.0, LONG_S), (LONG_S, 0.0)]:
+        monkeypatch.setattr(intake_module, "GATHER_S", gather_s)
+        reader.find(0, heeded=0)
+        began_s = time.monotonic()
+        assert len(intake.read(timeout_s, lambda _: True)) == 1
+        assert time.monotonic() - began_s < LONG_S / 2
+
+
+def test_a_fetch_without_records_ends_the_wait(reader: Waiting, intake: ThreadedIntake) -> None:
+    """It says how far a partition was read, and somebody waits for that."""
+    intake.watch("k", PLACE)
+    reader.at = 1
+    reader.find(heeded=0)
+    began_s = time.monotonic()
+    assert intake.read(LONG_S, lambda _: True) == []
+    assert intake.positions == {PLACE: 1}
+    assert time.monotonic() - began_s < LONG_S / 2

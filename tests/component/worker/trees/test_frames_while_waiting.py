@@ -10,7 +10,7 @@ from mesh.model.frames import MessageClass
 from mesh.transport.port import Record
 from mesh.trees.settings import Settings
 from mesh.worker.node_service import NodeService
-from mesh.worker.process.intake import PolledIntake
+from mesh.worker.process.intake import MayWait, PolledIntake, none_may_wait
 from mesh.worker.trees.service import TreeService
 from mesh.worker.worker import Worker
 from tests.component.worker.conftest import SmallMesh, subject
@@ -28,7 +28,7 @@ class Script(PolledIntake):
         super().__init__(dict(worker.readers), worker.intake.positions)
         self.mesh, self.script, self.waits = mesh, script, list[float]()
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
+    def read(self, timeout_s: float, may_wait: MayWait = none_may_wait) -> Sequence[Record]:
         self.waits.append(timeout_s)
         self.mesh.world.clock.ms += min(EVERY_MS, int(1000 * timeout_s))
         return next(self.script, ()) if timeout_s else ()
