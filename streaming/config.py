@@ -155,6 +155,10 @@ def cache_of(environment: Mapping[str, str]) -> Path:
 def settings_of(argv: Sequence[str], environment: Mapping[str, str]) -> AuditSettings:
     """Return the settings given by a command line.
 
+    Args:
+        argv: Its words, without the program.
+        environment: Variables that the file may refer to, and that name folders.
+
     Raises:
         ConfigError: A file or an argument is wrong; lists all problems.
         SystemExit: The command line itself is wrong, or asks for help.

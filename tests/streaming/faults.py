@@ -136,6 +136,15 @@ class Scene:
         """Return what clients published to a subject."""
         return [one for one in self.entries(INGRESS, letter) if one.subject == subject]
 
+    def spares(self, letter: str = "g") -> list[Entry]:
+        """Return what nobody wants of what clients published."""
+        return self.published(SPARE, letter)
+
+    def is_owed(self, one: Entry) -> bool:
+        """Return whether a delivery had to come, if its message is guaranteed."""
+        endpoint = (one.place.node, one.place.other)
+        return endpoint in self.drawn.asked and endpoint not in self.drawn.left
+
     def partitions(self, topic: str) -> int:
         """Return how many partitions a topic has."""
         return sum(1 for name, _ in self.plant.logs if name == topic)
@@ -208,11 +217,10 @@ def _told(kind: str, record: Record) -> dict:
 
 def missing(scene: Scene) -> Fault | None:
     """A message does not come, though every hop passes it."""
-    asked = scene.drawn.asked.keys() - scene.drawn.left.keys()
     found = [
         one
         for one in scene.deliveries()
-        if one.delivery.message_class is GUARANTEED and (one.place.node, one.place.other) in asked
+        if one.delivery.message_class is GUARANTEED and scene.is_owed(one)
     ]
     if (one := scene.pick(found)) is None:
         return None
@@ -268,7 +276,7 @@ def unexpected(scene: Scene) -> Fault | None:
     """An endpoint gets what it did not ask for, of either class, and nothing is late for it."""
     letter = scene.drawn.rng.choice("gd")
     reached = scene.reached()
-    spares = scene.published(SPARE, letter)
+    spares = scene.spares(letter)
     places = [
         (spare, at, way)
         for spare in spares
@@ -314,7 +322,7 @@ def _forge(
 
 def forged_origin(scene: Scene) -> Fault | None:
     """An endpoint gets a message of a topic that does not exist, or to which nobody publishes."""
-    spares = scene.published(SPARE)
+    spares = scene.spares()
     found = [one for one in scene.deliveries() if one.place.other != "d"]
     if not spares or (one := scene.pick(found)) is None:
         return None
@@ -474,9 +482,9 @@ def needless_copy(scene: Scene) -> Fault | None:
     """A message crosses a link behind which nobody wants it."""
     spare_links = [
         (spare, link)
-        for spare in scene.published(SPARE)
+        for spare in scene.spares()
         for link in _links_from(scene, spare.place.node)
-        if not scene.drawn.oracle.may_cross(link[0], *link, SPARE, ())
+        if not scene.drawn.oracle.may_cross(link[0], *link, spare.subject, ())
         and spare.number > _sent(scene, link, spare.at)[1]  # else it were out of order, too
     ]
     if not spare_links:

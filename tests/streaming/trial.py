@@ -238,7 +238,7 @@ class Trial:
         self.account.planted.update(one.kind for one in wanted)
         left = list(found.values())
         for fault in wanted:
-            told = [one for one in left if _tells(one, fault)]
+            told = [one for one in left if tells(one, fault)]
             if told:
                 left.remove(told[0])
             else:
@@ -255,7 +255,8 @@ def _where(finding: Finding) -> str:
     return finding.link or finding.endpoint or finding.source
 
 
-def _tells(finding: Finding, fault: Fault) -> bool:
+def tells(finding: Finding, fault: Fault) -> bool:
+    """Return whether a finding is of a fault."""
     span = (finding.first, finding.last)
     return (
         finding.kind.value == fault.kind

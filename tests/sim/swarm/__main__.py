@@ -54,7 +54,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = OneLine(prog="python -m tests.sim.swarm", description=__doc__)
     add = parser.add_argument
     add("--families", default=",".join(DRAWN), type=_families, help=",".join(DRAWN))
-    add("--seeds", default="0:1000", type=_numbers, help="numbers in each family: first:behind")
+    add("--seeds", default="0:1000", type=numbers_of, help="numbers in each family: first:behind")
     add("--seed", type=_seed, help="one schedule, printed step by step")
     add("--minutes", type=_positive, default=60.0, help="end after so long, whatever is left")
     add("--jobs", type=_count, default=1, help="processes at work")
@@ -71,7 +71,8 @@ def _families(text: str) -> list[Family]:
     return [Family(name) for name in dict.fromkeys(names)]
 
 
-def _numbers(text: str) -> range:
+def numbers_of(text: str) -> range:
+    """Return the numbers that a text names, as 0:1000; for `argparse`."""
     first, _, behind = text.partition(":")
     if not (first.isdecimal() and behind.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form first:behind, as 0:1000")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -63,11 +63,16 @@ def run_seed(seed: Seed) -> Result:
     return run_plan(draw(seed))
 
 
-def run_plan(plan: Plan) -> Result:
-    """Run a schedule, and first the one that it follows."""
+def run_plan(plan: Plan, make: Callable[[Plan], SwarmWorld] = SwarmWorld) -> Result:
+    """Run a schedule, and first the one that it follows.
+
+    Args:
+        plan: The schedule.
+        make: Makes the world where it happens.
+    """
     if plan.before is None:
-        return _finish(SwarmWorld(plan), plan)
-    return _go_on(*_at_rest(plan.before), plan)
+        return _finish(make(plan), plan)
+    return _go_on(*_at_rest(make(plan.before)), plan)
 
 
 def run_seeds(seeds: Iterable[Seed]) -> Iterator[Result]:
@@ -76,18 +81,17 @@ def run_seeds(seeds: Iterable[Seed]) -> Iterator[Result]:
         if before is None:
             yield from map(run_plan, plans)
             continue
-        rested = _at_rest(before)
+        rested = _at_rest(SwarmWorld(before))
         for plan in plans:
             yield in_child(functools.partial(_go_on, *rested, plan))
 
 
-def _at_rest(plan: Plan) -> tuple[SwarmWorld, ViolationError | None]:
-    """Return the mesh of a schedule to which nothing happens, and the rule that it broke if any."""
-    world = SwarmWorld(plan)
+def _at_rest(world: SwarmWorld) -> tuple[SwarmWorld, ViolationError | None]:
+    """Return a mesh to which nothing happens any more, and the rule that it broke if any."""
     with _counting(world.reached):
         try:
             world.run(world.clock.ms + 1)
-            _come_to_rest(world)
+            come_to_rest(world)
         except ViolationError as violation:
             return world, violation
     return world, None
@@ -130,10 +134,10 @@ def _run(world: SwarmWorld) -> None:
     ]
     _happen(world, world.clock.ms + max(ends, default=0) + 1)
     mend(world)
-    _come_to_rest(world)
+    come_to_rest(world)
     is_nudged = world.damage is not None and world.damage.nudge()
     if is_nudged or (world.operators is not None and world.operators.nudge()):
-        _come_to_rest(world)
+        come_to_rest(world)
     world.run(world.clock.ms + REST_MS)
 
 
@@ -145,7 +149,12 @@ def _happen(world: SwarmWorld, until_ms: int) -> None:
     world.run(until_ms)
 
 
-def _come_to_rest(world: SwarmWorld) -> None:
+def come_to_rest(world: SwarmWorld) -> None:
+    """Let a mended mesh do all that is to be done.
+
+    Raises:
+        ViolationError: It comes to no rest.
+    """
     deadline = world.clock.ms + (LIMIT_MS if world.damage is None else LOSSY_LIMIT_MS)
     while left := unfinished(world):
         if world.clock.ms > deadline:

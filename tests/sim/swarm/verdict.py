@@ -150,7 +150,7 @@ def judge(world: SwarmWorld) -> int:
         for message in watch.messages():
             if not naive_matches(wish.filter_, message.subject):
                 continue
-            if not _is_owed(world, wish, message):
+            if not is_owed(world, wish, message):
                 continue
             if message.name in seen:
                 owed += MessageClass.DIRECT not in (wish.of, message.of)
@@ -204,7 +204,7 @@ def judge_delay(world: SwarmWorld) -> None:
             is_due = message.at <= soon and message.name not in seen
             if not is_due or MessageClass.DIRECT in (wish.of, message.of):
                 continue
-            if not naive_matches(wish.filter_, message.subject) or not _is_owed(
+            if not naive_matches(wish.filter_, message.subject) or not is_owed(
                 world, wish, message
             ):
                 continue
@@ -225,7 +225,7 @@ def _is_excused(world: SwarmWorld, wish: Wish, message: Message) -> bool:
     return is_told
 
 
-def _is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:
+def is_owed(world: SwarmWorld, wish: Wish, message: Message) -> bool:
     """Return whether a message must come: its origin has cut for it, or it is settled. K25."""
     if wish.ended is not None:
         return False
