@@ -15,7 +15,7 @@ from streaming.audits.names import Names
 from streaming.audits.row_findings import row_finding
 from streaming.audits.walks import START, Crossing, Pair, Trail, crossed, crossings_of, receivers_of
 from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey
-from streaming.tables.topics import GUARANTEED, TopicPlace, place_of
+from streaming.tables.topics import GUARANTEED, OUTBOX, TopicPlace, place_of
 
 NO_QUEUE = "no queue"
 """Anchor of what was moved from a node without a queue: the name of a zone has no blank."""
@@ -181,7 +181,8 @@ class LinkPlan:
         is_guaranteed = place.letter == GUARANTEED
         whole = (*path, receiver)
         fault = self.fault_of_path(whole, is_guaranteed=is_guaranteed, zone=row.zone)
-        return fault or _wrong_begin(path, origin, is_moved=row.is_moved)
+        begin = None if origin is None else began_at(origin, row)
+        return fault or _wrong_begin(path, begin, is_moved=row.is_moved)
 
     def delivery_fault(self, row: DeliveryRow, names: Names) -> Finding | None:
         """Return what is wrong with the way that deliveries took, or None."""
@@ -201,20 +202,29 @@ class LinkPlan:
         told = ">".join(path)
         if not path or path[-1] != node:
             return FindingKind.UNPLANNED_PATH, f"the path {told} does not end at {node}"
-        return _wrong_begin(path, origin, is_moved=row.is_moved)
+        begin = None if origin is None else origin.node
+        return _wrong_begin(path, begin, is_moved=row.is_moved)
+
+
+def began_at(origin: TopicPlace, row: FrameRow) -> str:
+    """Return the node where the way of frames began, by the topic that they name.
+
+    What holds no message announces a loss or ends a repair, and names what its sender reads.
+    """
+    return origin.node if row.messages or origin.kind != OUTBOX else origin.other
 
 
 def may_be_way(prefix: str, finding: Finding) -> bool:
     """Return whether some topology could have a way that was found fault with.
 
-    It ends at the node that sends or has the messages, and begins where they were published, or
-    at a queue from which they were moved.
+    It ends at the node that sends or has the messages, and begins where they were published, at
+    the reader of what a frame without messages names, or at a queue from which they were moved.
     """
     ingress, path = _ingress_of(prefix, finding), finding.path
     here = finding.link.partition("->")[0] or finding.endpoint.partition("/")[0]
     if ingress is None or not path or path[-1] != here or finding.anchor == NO_QUEUE:
         return False
-    return finding.is_moved or (ingress.owner, ingress.reader) == (path[0], path[0])
+    return finding.is_moved or ingress.reader == path[0]
 
 
 def _ingress_of(prefix: str, finding: Finding) -> SourceName | None:
@@ -222,12 +232,12 @@ def _ingress_of(prefix: str, finding: Finding) -> SourceName | None:
 
 
 def _wrong_begin(
-    path: Sequence[str], origin: TopicPlace | None, *, is_moved: bool
+    path: Sequence[str], begin: str | None, *, is_moved: bool
 ) -> tuple[FindingKind, str] | None:
     """Return that a way begins elsewhere than its messages, which no member of a queue sends on."""
-    if origin is None or is_moved or path[0] == origin.node:
+    if begin is None or is_moved or path[0] == begin:
         return None
-    text = f"the path {'>'.join(path)} does not begin at {origin.node}, where the message was"
+    text = f"the path {'>'.join(path)} does not begin at {begin}, where the message was"
     return FindingKind.UNPLANNED_PATH, f"{text} published"
 
 

@@ -13,10 +13,11 @@ from typing import NamedTuple
 from mesh.model.findings import FindingKind
 from streaming.audits.finding_register import EVIDENCE_MAX, Finding, message_range, records
 from streaming.audits.names import Names
+from streaming.audits.paths import began_at
 from streaming.audits.pending import Pending
 from streaming.audits.row_findings import row_finding
 from streaming.tables.rows import DeliveryRow, FrameRow, SourceKey, TopicPartition
-from streaming.tables.topics import INGRESS, place_of
+from streaming.tables.topics import INGRESS, OUTBOX, place_of
 
 UNNAMED_S = 60.0
 """How long the name of a source may be read after its messages, in seconds."""
@@ -163,11 +164,11 @@ class StrangeFrames:
 
     def _fault(self, place: TopicPartition, row: FrameRow) -> Finding | None:
         outbox, origin = place_of(self.prefix, row.place.topic), place_of(self.prefix, place.topic)
-        if origin.kind != INGRESS:
+        if origin.kind != INGRESS and (row.messages or origin.kind != OUTBOX):
             text = f"carries messages of {place}, to which no client publishes"
             return self._finding(FindingKind.FORGED_ORIGIN, text, str(place), row)
         # Who moves on what was moved to it knows from where it came last, and no further back.
-        if origin.node != row.node and not row.is_moved:
+        if began_at(origin, row) != row.node and not row.is_moved:
             text = f"carries messages of {place} that say they were published at {row.node}"
             return self._finding(FindingKind.FORGED_ORIGIN, text, str(place), row)
         if origin.letter != outbox.letter:

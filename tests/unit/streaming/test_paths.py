@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from mesh.config.topology_file import topology_from_mapping
 from mesh.model.findings import FindingKind
 from mesh.model.topology import Topology
+from streaming.audits.names import Names
 from streaming.audits.paths import LinkPlan
+from streaming.audits.strangers import StrangeFrames
+from streaming.tables.rows import SourceKey
 from tests.sim.meshes import naive_ways, random_legal_topology
+from tests.unit.streaming.test_eras import frame
 
 
 def plan_of(**zones: object) -> LinkPlan:
@@ -102,3 +107,27 @@ def test_exactly_the_walks_of_the_design_are_planned(seed: int) -> None:
             path for path in simple_paths(plan, (origin,)) if plan.fault_of_path(path) is None
         }
         assert planned == {way.nodes for way in naive_ways(topology, origin)}
+
+
+@pytest.mark.parametrize(
+    ("node", "messages", "kinds"),
+    [
+        ("b", 0, []),
+        ("a", 0, ["forged-origin", "unplanned-path"]),
+        ("b", 1, ["forged-origin", "unplanned-path"]),
+    ],
+)
+def test_what_holds_no_message_begins_where_the_outbox_is_read_that_it_names(
+    node: str, messages: int, kinds: list[str]
+) -> None:
+    """Who announces a loss, or ends a repair, names what it reads itself. Spec: K11, K20."""
+    names = Names({"aa": "mesh.a.to.b.g"})
+    row = replace(
+        frame("b>c", (node, "b") if node != "b" else ("b",), None),
+        source=SourceKey("aa", 0),
+        messages=messages,
+        node=node,
+    )
+    plan = plan_of(Z=zone("multi-hop", links=[["a", "b"], ["b", "c"]]))
+    found = [*StrangeFrames("mesh.").absorb([row], names, 0.0), plan.frame_fault(row, names)]
+    assert [one.kind.value for one in found if one is not None] == kinds
