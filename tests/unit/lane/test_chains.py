@@ -231,6 +231,19 @@ def test_what_went_round_is_a_dead_letter_and_its_chain_goes_on() -> None:
     assert accepted(one) == 6
 
 
+def test_what_has_gone_past_more_nodes_than_there_are_is_a_dead_letter() -> None:
+    """Of nodes that were removed since, each counts as one more that there may be. Spec: R10."""
+    one = Alone()
+    nodes = len(one.lane.topology.nodes)
+    removed = tuple(f"gone-{number}" for number in range(nodes))
+    one.step(FROM_A, frame(0, -1, 4, 5, path=(*removed, "a")))
+    assert one.dropped == {}
+    one.step(FROM_A, frame(1, 5, 6, 6, path=(*["c"] * nodes, "a")), frame(2, 6, 7, 7))
+    assert one.dropped == {DropReason.LOOP_HOPS: 1}
+    assert len(one.rows(DEAD_LETTERS)) == 1
+    assert accepted(one) == 7
+
+
 def test_garbage_is_a_dead_letter_and_the_link_goes_on() -> None:
     one = Alone()
     output = one.step(FROM_A, garbage(0), frame(1, -1, 4, 4))
