@@ -198,7 +198,17 @@ class AuditedSchedule:
         yield from (f"not planted: {line_of(one)}" for one in left)
 
     def _is_loss(self, finding: Finding) -> bool:
-        """Return whether a finding says of what is lost that it is; the swarm asks who was told."""
+        """Return whether a finding says of what is lost that it is; the swarm asks who was told.
+
+        What came before its log lost it is compared with what has its offset since.
+        """
+        if finding.kind in (FindingKind.UNEXPECTED, FindingKind.CORRUPT):
+            return any(
+                f"{one.place[0]}/{one.place[1]}" == finding.source
+                and finding.first <= one.identity[2] <= finding.last
+                for former in self.world.watch.former.values()
+                for one in former
+            )
         if finding.kind is not FindingKind.MISSING:
             return finding.kind is FindingKind.GAP
         owed = self._owed()[finding.source, finding.endpoint]
@@ -238,7 +248,7 @@ class AuditedSchedule:
             self.certified += 0 if one is None else one.delivered
         # Of who is promised nothing only a fault is certified, and that it was none.
         for (_, endpoint), one in found.items():
-            if endpoint != spoilt and not (self.is_lossy and one.equal):
+            if endpoint != spoilt and not self.is_lossy:
                 yield f"certified without a promise: {one}"
 
     def _owed(self) -> dict[Offered, Owed]:
