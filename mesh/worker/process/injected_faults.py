@@ -93,7 +93,12 @@ class SlowIntake:
         self._slow = {topic: link for link in links for topic in _topics_of(link, node, names)}
 
     def read(self, timeout_s: float, may_wait: MayWait = none_may_wait) -> Sequence[Record]:
-        """Return records that are due."""
+        """Return records that are due.
+
+        Args:
+            timeout_s: How long to wait for some.
+            may_wait: As of the inner intake; what is delayed is not gathered besides.
+        """
         if not (self._slow or self._held):
             self.positions = self._inner.positions  # the last held record may be forgotten
             return self._inner.read(timeout_s, may_wait)
