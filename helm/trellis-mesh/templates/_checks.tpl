@@ -119,7 +119,7 @@
 {{- define "trellis-mesh.checkPortNumbers" -}}
 {{- $given := dict -}}
 {{- range $kafka, $servers := .Values.bootstrap -}}{{- $_ := set $given (printf "bootstrap.%s" $kafka) $servers -}}{{- end -}}
-{{- with .Values.traces -}}{{- $_ := set $given "traces.endpoint" (urlParse .endpoint).host -}}{{- end -}}
+{{- with .Values.traces -}}{{- $_ := set $given "traces.endpoint" (include "trellis-mesh.authority" .endpoint) -}}{{- end -}}
 {{- range $where, $addresses := $given -}}
 {{- range splitList "," $addresses -}}
 {{- $port := regexFind "[0-9]+$" . | atoi -}}
@@ -307,8 +307,8 @@
 {{- end -}}
 {{- with get (default dict $options) "sasl.oauthbearer.token.endpoint.url" -}}
 {{- if not (contains "${" .) -}}
-{{- $url := urlParse . -}}
-{{- $wanted = append $wanted (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "80" "443" (eq $url.scheme "http"))) -}}
+{{- $port := regexFind ":[0-9]+$" (include "trellis-mesh.authority" .) | trimPrefix ":" -}}
+{{- $wanted = append $wanted ($port | default (ternary "80" "443" (hasPrefix "http://" .))) -}}
 {{- end -}}
 {{- end -}}
 {{- range $wanted -}}

@@ -131,6 +131,12 @@ spec:
 {{- toJson $found -}}
 {{- end -}}
 
+{{/* Where a URL leads to: the host, and the port if there is one. Helm's own parser ends a rendering
+     over an odd URL without the name of the value. */}}
+{{- define "trellis-mesh.authority" -}}
+{{- regexReplaceAll "^[a-z]+://([^/?#]*).*$" . "${1}" -}}
+{{- end -}}
+
 {{/* A digest says more than a tag. */}}
 {{- define "trellis-mesh.image" -}}
 {{- with .image.registry }}{{ . | trimSuffix "/" }}/{{ end -}}
