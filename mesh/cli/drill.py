@@ -18,7 +18,7 @@ from mesh.transport import clock
 if TYPE_CHECKING:
     from mesh.operate.audit.drills import DrillKind, Planted
     from mesh.operate.audit.entries import Entry
-    from mesh.view.running_mesh import RunningMesh
+    from mesh.view.mesh_view import RunningMesh
 
 
 def drill(

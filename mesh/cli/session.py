@@ -21,7 +21,7 @@ from mesh.cli.target import Stated, Target
 from mesh.config.nearest import check_node
 from mesh.errors import ConfigError, MeshError, ProtocolError, TransportUnavailableError
 from mesh.transport import clock
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 if TYPE_CHECKING:
     from mesh.model.topology import Topology

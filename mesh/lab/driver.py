@@ -26,8 +26,7 @@ from mesh.operate.interest.propagation import laggards
 from mesh.transport.clock import Timekeeper
 from mesh.transport.node_topics import config_topic, node_topics
 from mesh.transport.port import TopicPartition, TopicSpec
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 
 COPIES_MS = 10_000
 """How long a direct copy may be under way once the position behind it is committed: then the client

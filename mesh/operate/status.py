@@ -12,9 +12,8 @@ from mesh.model.control import EndpointStatus, Heartbeat, Pause, Stop
 from mesh.model.words import LinkWord, NodeWord
 from mesh.operate.questions import OnDemand
 from mesh.transport.clock import Timekeeper
-from mesh.view.mesh_view import MeshView
+from mesh.view.mesh_view import MeshView, RunningMesh
 from mesh.view.node_view import NodeView
-from mesh.view.running_mesh import RunningMesh
 from mesh.wire.keys import PauseKey
 
 LOOK_S = 0.1

@@ -21,8 +21,7 @@ from mesh.operate.state_history import StateHistory
 from mesh.operate.status import OBSERVE_S, NodeStatus, node_statuses, observe
 from mesh.transport.clock import Timekeeper
 from mesh.transport.port import KafkaCluster
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 
 ASK_MS = 5_000
 """How often to check whether brokers answer, and to look for topics that did not exist yet."""

@@ -19,8 +19,7 @@ from mesh.transport.node_topics import node_topics
 from mesh.transport.port import KafkaCluster
 from mesh.trees.settings import Settings
 from mesh.view.change_records import ConfigWriters
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 
 CHAIN: Mapping[str, object] = {
     "kafka": {"left": None, "right": None},

@@ -21,8 +21,7 @@ from mesh.operate.messages.dead_letters import Letter, read_letters
 from mesh.transport.kafka import RealKafka
 from mesh.transport.node_topics import node_topics
 from mesh.transport.port import TopicPartition
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 from mesh.worker.process.clock import MonotonicClock
 from tests.conftest import ClustersOf
 from tests.patience import PATIENCE_S, wait_until

@@ -16,8 +16,7 @@ from mesh.model.control import Stage
 from mesh.model.topology import Topology
 from mesh.operate.changes.founding import publish
 from mesh.operate.status import node_statuses
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 from mesh.wire.control import encode_config
 from mesh.wire.keys import change_key, config_key
 from tests.said import Said

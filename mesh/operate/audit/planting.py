@@ -15,7 +15,7 @@ from mesh.operate.audit.drills import DrillKind, Planted, Spare, forgeries
 from mesh.transport.port import KafkaCluster, TopicPartition, Writer
 from mesh.transport.reading import read_logs, read_range, read_tail
 from mesh.view.lane_reports import read_report
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 from mesh.wire.deliveries import encode_delivery
 from mesh.wire.keys import subscription_key
 from mesh.wire.state import decode_ledger, encode_ledger

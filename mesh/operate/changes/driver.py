@@ -26,7 +26,7 @@ from mesh.operate.questions import OnDemand
 from mesh.transport.port import Reader
 from mesh.view.change_records import ConfigWriters
 from mesh.view.laggards import is_unheard
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 LOOK_S = 0.02
 """Time between two looks: a glance sends no requests to brokers, and sources hold meanwhile."""

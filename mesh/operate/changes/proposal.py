@@ -19,7 +19,7 @@ from mesh.operate.changes.queue_changes import queues_shared_otherwise
 from mesh.operate.changes.unread import unread_in
 from mesh.transport.node_topics import made_for_other_lanes, node_topics
 from mesh.transport.port import KafkaCluster, TopicInfo
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 
 def topics_of_all(topology: Topology) -> Topics:

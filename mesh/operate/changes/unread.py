@@ -13,8 +13,7 @@ from mesh.operate.endpoints.waiting import waiting_behind
 from mesh.operate.status import link_state
 from mesh.transport.port import KafkaCluster, TopicPartition
 from mesh.view.lane_reports import read_report
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from mesh.operate.questions import side_by_side
 from mesh.transport.node_topics import endpoint_topic, node_topics
 from mesh.transport.port import Copies, KafkaCluster, Rights, TopicInfo, TopicPartition, TopicSpec
 from mesh.view.lane_reports import LaneReports
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 LOOK_S = 2.0
 """Time between the two looks that distinguish standing still from moving."""

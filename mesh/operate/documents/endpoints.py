@@ -9,7 +9,7 @@ from mesh.errors import TransportError
 from mesh.operate.endpoints.listing import EndpointStanding, endpoints_of
 from mesh.operate.endpoints.unsubscribed import Unsubscribed, unsubscribed_of
 from mesh.operate.questions import side_by_side
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 
 def endpoints_document(mesh: RunningMesh, nodes: Sequence[str]) -> dict[str, Any]:

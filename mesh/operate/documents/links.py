@@ -7,7 +7,7 @@ from typing import Any
 
 from mesh.model.words import LinkWord
 from mesh.operate.links.flows import LinkFlow, link_flows
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 
 def links_document(mesh: RunningMesh) -> dict[str, Any]:

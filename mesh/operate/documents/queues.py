@@ -9,7 +9,7 @@ from typing import Any
 from mesh.model.topology import Topology
 from mesh.operate.endpoints.queues import QueueStatus, queue_statuses, queue_statuses_then
 from mesh.operate.interest.history import HeldSubscription, InterestAt
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 
 def queues_document(mesh: RunningMesh) -> dict[str, Any]:

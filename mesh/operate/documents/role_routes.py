@@ -12,8 +12,8 @@ from typing import Any
 from mesh.errors import TransportError
 from mesh.model.tree_apps import KnownRoute
 from mesh.operate.questions import side_by_side
+from mesh.view.mesh_view import RunningMesh
 from mesh.view.role_routes import StandingRoutes, role_routes
-from mesh.view.running_mesh import RunningMesh
 
 Row = dict[str, Any]
 

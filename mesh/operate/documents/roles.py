@@ -7,8 +7,8 @@ from typing import Any
 
 from mesh.errors import TransportError
 from mesh.operate.questions import side_by_side
+from mesh.view.mesh_view import RunningMesh
 from mesh.view.role_requests import role_requests
-from mesh.view.running_mesh import RunningMesh
 
 
 def roles_document(mesh: RunningMesh, at_ms: int | None = None) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from mesh.operate.endpoints.topics import missing_endpoints, with_missing
 from mesh.operate.links.gates import shut_links
 from mesh.operate.links.stops import StoppedSource
 from mesh.operate.status import NodeStatus, node_statuses
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 from mesh.wire.keys import PauseKey
 
 
@@ -24,7 +23,8 @@ def status_document(mesh: RunningMesh, wall_ms: int) -> dict[str, Any]:
         mesh: The mesh.
         wall_ms: Now, ms since 1970.
     """
-    nodes = with_missing(node_statuses(mesh), missing_endpoints(mesh))
+    missing = missing_endpoints(mesh)  # first: heartbeats come while brokers answer
+    nodes = with_missing(node_statuses(mesh), missing)
     return {
         "mesh": mesh.topology.name,
         "ok": all(node.is_well for node in nodes),

@@ -8,7 +8,7 @@ from typing import Any
 from mesh.model.topology import Link, Topology, Zone, ZoneKind
 from mesh.model.words import LinkWord
 from mesh.operate.status import link_state
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 
 def zone_document(topology: Topology, zone: Zone) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.operate.endpoints.waiting import Waiting, waiting_behind
 from mesh.transport.port import KafkaCluster, TopicPartition
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from mesh.operate.endpoints.waiting import waiting_behind
 from mesh.operate.interest.history import HeldSubscription, InterestAt
 from mesh.operate.questions import side_by_side
 from mesh.transport.port import Record, TopicPartition
+from mesh.view.mesh_view import RunningMesh
 from mesh.view.messages import received
-from mesh.view.running_mesh import RunningMesh
 
 LEFT = "left"
 """Kind of a node that has left a queue with messages in it."""

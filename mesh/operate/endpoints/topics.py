@@ -11,7 +11,7 @@ from mesh.model.words import EndpointWord
 from mesh.operate.interest.propagation import is_subscribed
 from mesh.operate.questions import side_by_side
 from mesh.operate.status import NodeStatus
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 
 def missing_endpoints(mesh: RunningMesh) -> Mapping[str, Sequence[EndpointStatus]]:

@@ -16,8 +16,7 @@ from mesh.model.names import fold, name_fault
 from mesh.operate.endpoints.waiting import Waiting, waiting_behind
 from mesh.operate.interest.propagation import is_subscribed
 from mesh.transport.port import Admin, KafkaCluster, TopicPartition
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 
 SUBSCRIBED = "SUBSCRIBED"
 NO_TOPIC = "NO_TOPIC"

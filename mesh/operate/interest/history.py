@@ -14,8 +14,8 @@ from mesh.model.control import Interest, Scope, Subscription
 from mesh.model.topology import Topology
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_logs
+from mesh.view.mesh_view import RunningMesh
 from mesh.view.node_view import NodeView
-from mesh.view.running_mesh import RunningMesh
 from mesh.wire.control import decode_advert
 from mesh.wire.keys import NODE_KEYS, AdvertKey, parse_key, parse_subscription_key
 from mesh.wire.subscriptions import decode_subscription

@@ -9,8 +9,8 @@ from mesh.model.control import Interest, Mark, Scope
 from mesh.model.words import LinkWord, NodeWord
 from mesh.node.explanation import KnownNode
 from mesh.operate.interest.history import HeldSubscription, InterestAt
+from mesh.view.mesh_view import RunningMesh
 from mesh.view.node_view import NodeView
-from mesh.view.running_mesh import RunningMesh
 
 
 def known_nodes(mesh: RunningMesh) -> Mapping[str, KnownNode]:

@@ -17,9 +17,8 @@ from mesh.operate.questions import side_by_side
 from mesh.operate.status import link_state
 from mesh.transport.port import KafkaCluster, Record, TopicPartition
 from mesh.transport.reading import read_range
-from mesh.view.mesh_view import MeshView
+from mesh.view.mesh_view import MeshView, RunningMesh
 from mesh.view.node_view import NodeView
-from mesh.view.running_mesh import RunningMesh
 from mesh.wire.frames import decode_header
 from mesh.wire.keys import PauseKey
 

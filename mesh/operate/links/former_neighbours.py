@@ -17,7 +17,7 @@ from mesh.model.frames import MessageClass
 from mesh.model.topology import Topology
 from mesh.operate.links.stops import StoppedSource, accept, withdraw
 from mesh.view.lane_reports import LaneReport, read_report
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 
 @dataclass(frozen=True, slots=True)

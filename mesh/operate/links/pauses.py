@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mesh.model.control import Pause
+from mesh.view.mesh_view import RunningMesh
 from mesh.view.operator_records import write_config
-from mesh.view.running_mesh import RunningMesh
 from mesh.wire.control import encode_pause
 from mesh.wire.keys import PauseKey, SubjectPauseKey, pause_key, subject_pause_key
 

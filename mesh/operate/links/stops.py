@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mesh.model.control import Stop
 from mesh.model.frames import MessageClass
+from mesh.view.mesh_view import RunningMesh
 from mesh.view.operator_records import write_config
-from mesh.view.running_mesh import RunningMesh
 from mesh.wire.control import encode_stop
 from mesh.wire.keys import accept_key
 

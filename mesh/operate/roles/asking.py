@@ -14,7 +14,7 @@ from mesh.client.roles import Roles
 from mesh.errors import TransportError
 from mesh.operate.documents.role_routes import route_row
 from mesh.operate.questions import side_by_side
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import RunningMesh
 
 APP = "cli"
 """The application that commands run as; two at once are one, and can distinguish their calls."""

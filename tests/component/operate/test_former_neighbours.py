@@ -12,8 +12,7 @@ from mesh.operate.links.former_neighbours import FormerNeighbour, outboxes_left
 from mesh.transport.memory import MemoryKafka
 from mesh.transport.port import TopicSpec
 from mesh.view.lane_reports import read_report
-from mesh.view.mesh_view import MeshView
-from mesh.view.running_mesh import RunningMesh
+from mesh.view.mesh_view import MeshView, RunningMesh
 from tests.component.in_memory_mesh import Mesh, put_in_force
 from tests.component.operate.examined import examination
 
