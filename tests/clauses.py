@@ -80,14 +80,14 @@ SEAMS = {
     "the former counts for nothing.",
     "K-3": "Repeats are told per source, never by the last offset that came over a link.",
     "K-4": "Only committed records are read.",
-    "K-5": "A consumer group that is empty, dead, or has lost its offsets is told apart, where "
-    "its reading of an existing topic is taken for interest.",
+    "K-5": "A consumer group that is empty, dead, or has lost its offsets is told apart: it "
+    "attracts nothing to its queue, and an endpoint keeps what it may want.",
     "K-6": "Partitions that somebody adds to a source are read, and nothing written moves.",
     "K-7": "Once a lane has been taken, its former owner writes nothing more.",
     "K-8": "A removal that is read before its addition leaves no wrong number behind.",
-    "K-9": "A copy that the mesh has written into a bound topic attracts nothing, and is not "
-    "forwarded again because of its name.",
-    "K-10": "The groups by which the mesh itself reads bound topics are nobody's interest.",
+    "K-9": "A copy that the mesh has written attracts nothing, and is not forwarded again because "
+    "of its subject.",
+    "K-10": "Where the mesh itself is a member of a group, it is nobody's interest.",
     "K-11": "Headers of the mesh that a client forges are removed at the ingress.",
     "K-12": "An auditor that starts again from its checkpoint counts nothing twice, and begins "
     "new topics at their first offset.",
@@ -206,5 +206,5 @@ TOLD = {
     **OTHERS,
 }
 
-ARGUED = dict.fromkeys(("K-5", "K-9", "K-10"), "0062-existing-topics-are-not-bound-yet.md")
+ARGUED: dict[str, str] = {}
 """Clauses that nothing can break yet, and the decision in `docs/adr` that says why."""

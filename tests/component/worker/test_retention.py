@@ -221,7 +221,7 @@ def test_what_consumers_of_a_queue_gave_up_stays_although_somebody_has_read_it(
 def test_a_group_that_is_hidden_or_has_lost_its_offsets_keeps_what_it_may_want(
     mesh: SmallMesh,
 ) -> None:
-    """Only endpoints wait for it: what the mesh itself has read is deleted all the same. K5."""
+    """Only endpoints wait: what the mesh itself has read is deleted all the same. Spec: K5, K-5."""
     for value in (b"1", b"2", b"3"):
         mesh.publish(value, [subject("x")])
         mesh.run(500)
