@@ -105,7 +105,7 @@ def test_a_transaction_that_ends_while_we_look_is_none(busy: Mesh) -> None:
         writer.begin()
         writer.produce("mesh.a.in.g", b"x", None, 2, headers=[("mesh-subject", b"acme/x")])
 
-    assert failed(busy, Category.TRANSACTIONS, pause=pause) == {}
+    assert failed(busy, Category.TRANSACTIONS, time=replace(busy.time, pause=pause)) == {}
 
 
 def test_what_stands_still_on_a_link_is_told_in_frames_and_messages(busy: Mesh) -> None:
@@ -136,7 +136,7 @@ def test_what_moves_on_a_link_is_only_noted(busy: Mesh) -> None:
         busy.publish("a", "acme/z")
         busy.pause(0.5)
 
-    checks = examine(examination(busy, pause=pause), [Category.LINKS])
+    checks = examine(examination(busy, time=replace(busy.time, pause=pause)), [Category.LINKS])
     noted = {one.description: (one.result, one.note) for one in checks if one.note}
     assert paused
     assert noted == {
