@@ -187,25 +187,29 @@ def error_of(exc: KafkaException) -> KafkaError:
     return error
 
 
-def is_refused(error: KafkaError) -> bool:
-    """Return whether the broker does not take us for whom we say that we are.
+def _code_of(error: KafkaError) -> int:
+    """Return the code of an error; of a handshake that broke off, that of a broken connection.
 
-    A handshake that broke off, or was not answered in time, has the same code and refuses nobody.
+    The client library has one code for that and for a broker that refuses somebody.
     """
-    return error.code() in IDENTITY and not any(text in error.str() for text in _CUT)
+    is_cut = error.code() in IDENTITY and any(text in error.str() for text in _CUT)
+    return KafkaError._TRANSPORT if is_cut else error.code()
+
+
+def is_refused(error: KafkaError) -> bool:
+    """Return whether the broker does not take us for whom we say that we are."""
+    return _code_of(error) in IDENTITY
 
 
 def is_away(error: KafkaError) -> bool:
     """Return whether trying again is right: no broker answers, or it asks for patience."""
-    code = error.code()
-    return code in _AWAY or error.retriable() or (code in IDENTITY and not is_refused(error))
+    return _code_of(error) in _AWAY or error.retriable()
 
 
 def is_denied(error: KafkaError) -> bool:
     """Return whether the broker refuses for good."""
-    code = error.code()
-    is_listed = any(code in codes for codes in (MISSING, _RIGHTS, _SIZE, _CONFIGURATION))
-    return is_listed or is_refused(error)
+    code = _code_of(error)
+    return any(code in codes for codes in (MISSING, _RIGHTS, IDENTITY, _SIZE, _CONFIGURATION))
 
 
 def is_of_record(error: KafkaError) -> bool:
@@ -224,7 +228,7 @@ def transport_error(
         error: The client library's error.
         topics: The topics that took no records, if that is known.
     """
-    code = error.code()
+    code = _code_of(error)
     advice = next((text for codes, text in _ADVICE if code in codes), "")
     cause = error.str()
     if code == KafkaError._TIMED_OUT and cause.startswith(_WAITED):

@@ -73,17 +73,32 @@ def test_each_error_of_the_client_library_has_one_class(
 
 
 @pytest.mark.parametrize(
-    ("why", "kind"),
+    ("why", "kind", "advice"),
     [
-        ("mechanism handshake failed: Local: Broker transport failure", TransportUnavailableError),
-        ("mechanism handshake failed: Local: Timed out", TransportUnavailableError),
-        ("authentication error: invalid credentials", TransportDeniedError),
+        (
+            "mechanism handshake failed: Local: Broker transport failure",
+            TransportUnavailableError,
+            "check the address and that the brokers run",
+        ),
+        (
+            "mechanism handshake failed: Local: Timed out",
+            TransportUnavailableError,
+            "check the address and that the brokers run",
+        ),
+        (
+            "authentication error: invalid credentials",
+            TransportDeniedError,
+            "check the user, the password and the certificates",
+        ),
     ],
 )
-def test_only_an_answer_refuses_an_identity(why: str, kind: type[TransportError]) -> None:
+def test_only_an_answer_refuses_an_identity(
+    why: str, kind: type[TransportError], advice: str
+) -> None:
     """A broker that dies, or is slow, amid the handshake has the client library say the same code."""
     error = KafkaError(KafkaError._AUTHENTICATION, f"sasl_ssl://k:9092/1: SASL {why}")
-    assert type(transport_error(Site("k", "k:9092"), "read", error)) is kind
+    told = transport_error(Site("k", "k:9092"), "read", error)
+    assert (type(told), str(told).rpartition("; ")[2]) == (kind, advice)
 
 
 def test_an_exception_without_an_error_is_still_mapped() -> None:
