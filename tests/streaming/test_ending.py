@@ -23,9 +23,7 @@ spec:
   zones: {Z: {kind: one-hop, nodes: [a, b]}}
 """
 
-END_S = 15.0
-"""More than the four that it may certify for, on a busy machine too, and less than anything else
-that it may wait for: Spark's streams have 20 s to stop, and a request of Kafka's client 30."""
+END_S = 5.0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -33,6 +34,16 @@ def values(mesh: SmallMesh, topic: str = STUCK) -> list[int | None]:
     """Return what is in an endpoint; None where a loss is announced."""
     found = [record.value() for record in mesh.read(topic)]
     return [None if value is None else int(value) for value in found]
+
+
+def hold(mesh: SmallMesh, passed: Iterable[int], waiting: Iterable[int]) -> None:
+    """Have the link held once some messages have passed; others wait at its sender."""
+    publish(mesh, *passed)
+    mesh.run()
+    refuse(mesh, OUTBOX, is_refusing=True)
+    publish(mesh, *waiting)
+    mesh.run(10_000)
+    assert is_held(mesh, "a", OUTBOX)
 
 
 def stop_of(mesh: SmallMesh) -> Stop:
@@ -97,12 +108,7 @@ def test_a_log_cut_off_before_what_a_held_target_lacks_lets_it_go(mesh: SmallMes
     """Nothing is left to be read for it, and the loss is told to it as to the others. K20, R6."""
     mesh.subscribe("a", "t", ">")
     mesh.run()
-    publish(mesh, 0, 1, 2)
-    mesh.run()
-    refuse(mesh, OUTBOX, is_refusing=True)
-    publish(mesh, 3, 4, 5)
-    mesh.run(10_000)
-    assert is_held(mesh, "a", OUTBOX)
+    hold(mesh, range(3), range(3, 6))
     mesh.kafka.truncate(AT, 5)
     mesh.run(3_000)
     [stop] = stops(mesh, "a").values()
@@ -213,12 +219,7 @@ def _ended_beside(mesh: SmallMesh) -> bool:
 
 def test_what_was_sent_beside_a_lane_is_known_after_two_deaths(mesh: SmallMesh) -> None:
     """Else the chain would not show a frame that vanished meanwhile. Spec: K11, K20."""
-    publish(mesh, 0, 1)
-    mesh.run()
-    refuse(mesh, OUTBOX, is_refusing=True)
-    publish(mesh, 2, 3, 4)
-    mesh.run(10_000)
-    assert is_held(mesh, "a", OUTBOX)
+    hold(mesh, range(2), range(2, 5))
     refuse(mesh, OUTBOX, is_refusing=False)
     mesh.world.run_until(lambda: _ended_beside(mesh), 60_000)
     mesh.world.kill("a")
@@ -263,11 +264,7 @@ def test_what_was_passed_in_another_log_deletes_nothing(mesh: SmallMesh, how: st
 
 def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) -> None:
     """It had begun before: what has the lost offsets now comes once, by the lane. Spec: K9, K20."""
-    publish(mesh, 0)
-    mesh.run()
-    refuse(mesh, OUTBOX, is_refusing=True)
-    publish(mesh, *range(1, 8))
-    mesh.run(10_000)
+    hold(mesh, range(1), range(1, 8))
     beside = mesh.world.workers["a"].background
     assert beside is not None
     holds = beside.holds
@@ -290,12 +287,7 @@ def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off(mesh: SmallMesh) ->
 
 def test_a_catch_up_takes_nothing_that_follows_a_log_cut_off_twice(mesh: SmallMesh) -> None:
     """It begins where the first loss is known and the second one is not. Spec: R6, K20."""
-    publish(mesh, 0)
-    mesh.run()
-    refuse(mesh, OUTBOX, is_refusing=True)
-    publish(mesh, *range(1, 8))
-    mesh.run(10_000)
-    assert is_held(mesh, "a", OUTBOX)
+    hold(mesh, range(1), range(1, 8))
     mesh.kafka.truncate(AT, 2)
     mesh.run(3_000)
     mesh.kafka.truncate(AT, 3)
