@@ -40,7 +40,7 @@ def main() -> int:
         signal.signal(number, ask)
     command = [sys.executable, "-m", "streaming.job", *sys.argv[1:]]
     child = subprocess.Popen(  # noqa: S603  # this very interpreter, and our own arguments
-        command, stdin=subprocess.PIPE, start_new_session=True
+        command, stdin=subprocess.PIPE, process_group=0
     )
     is_told = False
     try:

@@ -45,6 +45,7 @@ class Fleet:
         files: Files of nodes that have their own.
         connect: Makes clients of one Kafka cluster, as `RealKafka` does.
         launch: Starts embedded Kafka clusters, as `start_brokers` does.
+        niceness: How far behind us workers come where the processor is short, 0 to 19.
     """
 
     topology: Topology
@@ -56,6 +57,7 @@ class Fleet:
     files: dict[str, Path] = field(default_factory=dict)
     connect: Callable[..., KafkaCluster] = RealKafka
     launch: Callable[..., KafkaClusters] = start_brokers
+    niceness: int = 0
     _paused: dict[str, None] = field(default_factory=dict)
     _brought: dict[str, str] = field(default_factory=dict)
 
@@ -221,6 +223,7 @@ class Fleet:
             [*self.command(node, index)],
             name=f"worker {index} of {node}",
             log=self.directory / "log" / f"{node}-{index}.log",
+            niceness=self.niceness,
         )
 
     def command(self, node: str, index: int) -> Sequence[str]:

@@ -1,6 +1,7 @@
 """Become another program that ends when its starter ends, even if the starter got SIGKILL.
 
-Run as a script with nothing but the standard library: ``python -I -S launch.py PPID PROGRAM ARGS``.
+Run as a script with nothing but the standard library:
+``python -I -S launch.py PPID NICENESS PROGRAM ARGS``.
 A launcher instead of `preexec_fn`, which may deadlock in a program with threads.
 """
 
@@ -27,11 +28,12 @@ def _die_with(parent_pid: int) -> None:
 
 
 def main() -> None:
-    """Arm the death signal, which survives `exec`, and become the program."""
+    """Arm the death signal and take the niceness, which survive `exec`; become the program."""
     _die_with(int(sys.argv[1]))
-    program = sys.argv[2]
+    os.nice(int(sys.argv[2]))
+    program = sys.argv[3]
     try:
-        os.execvp(program, sys.argv[2:])  # noqa: S606 - the argument list is ours, no shell is meant
+        os.execvp(program, sys.argv[3:])  # noqa: S606 - the argument list is ours, no shell is meant
     except OSError as error:
         sys.stderr.write(f"cannot run {program}: {error.strerror}\n")
         sys.exit(NOT_STARTED)

@@ -24,7 +24,7 @@ from mesh.errors import StartError
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 STOP_DEADLINE_S = 10.0
-_Order = tuple[Sequence[str], Path, Mapping[str, str] | None]
+_Order = tuple[Sequence[str], Path, Mapping[str, str] | None, int]
 
 
 class Process:
@@ -119,6 +119,7 @@ def spawn(
     name: str,
     log: Path,
     env: Mapping[str, str] | None = None,
+    niceness: int = 0,
 ) -> Process:
     """Start a program; its output is appended to `log`, its input is empty.
 
@@ -127,6 +128,7 @@ def spawn(
         name: What people call it in messages.
         log: File for its standard output and error; folders are made.
         env: Its whole environment; None passes ours on.
+        niceness: How far behind us it comes where the processor is short, 0 to 19.
 
     Raises:
         StartError: The program does not exist.
@@ -134,7 +136,7 @@ def spawn(
     if shutil.which(args[0]) is None:
         raise StartError(f"cannot start {name}: program {args[0]} not found; install it")
     log.parent.mkdir(parents=True, exist_ok=True)
-    return Process(_starter().start((args, log, env)), name, log)
+    return Process(_starter().start((args, log, env, niceness)), name, log)
 
 
 def stop_all(processes: Sequence[Process], deadline_s: float = STOP_DEADLINE_S) -> None:
@@ -175,9 +177,9 @@ class _Starter:
                 answer.set_exception(error)
 
     def _open(
-        self, args: Sequence[str], log: Path, env: Mapping[str, str] | None
+        self, args: Sequence[str], log: Path, env: Mapping[str, str] | None, niceness: int
     ) -> subprocess.Popen[bytes]:
-        launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(self.pid)]
+        launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(self.pid), str(niceness)]
         with log.open("ab") as output:
             return subprocess.Popen(
                 [*launcher, *args],
@@ -185,7 +187,9 @@ class _Starter:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=None if env is None else dict(env),
-                start_new_session=True,
+                # Not a session of its own: Linux may give each session the same share of the
+                # processor, whatever it needs, and niceness counts within one.
+                process_group=0,
             )
 
 

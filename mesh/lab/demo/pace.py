@@ -44,6 +44,31 @@ class FlightPace:
 
 
 @dataclass(slots=True)
+class ProofAge:
+    """How long ago that was published from which on not all is proven.
+
+    Attributes:
+        published_s: When the first message was published, on the monotonic clock.
+        proven_s: Up to when all is proven, on that clock, as far as was ever known.
+    """
+
+    published_s: float
+    proven_s: float = -inf
+
+    def at(self, now_s: float, wall_ms: int, until_ms: int | None) -> float:
+        """Return it in seconds.
+
+        Args:
+            now_s: The monotonic clock, seconds.
+            wall_ms: The wall clock at this moment, ms since 1970.
+            until_ms: Up to when all is proven, on the wall clock; None if that is unknown.
+        """
+        if until_ms is not None:
+            self.proven_s = max(self.proven_s, now_s - (wall_ms - until_ms) / 1000)
+        return now_s - max(self.proven_s, self.published_s)
+
+
+@dataclass(slots=True)
 class ProvableRate:
     """As many flights per second as the auditor proves, which depends on the machine.
 

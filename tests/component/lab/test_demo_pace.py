@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mesh.lab.demo.pace import SLOW_START, ProvableRate
+from mesh.lab.demo.pace import SLOW_START, ProofAge, ProvableRate
 
 START_S = 30
 """How long Spark takes to start."""
@@ -44,3 +44,11 @@ def test_the_rate_finds_what_the_auditor_can_do(capacity: float, batch_s: int) -
 def test_an_auditor_that_says_nothing_keeps_the_rate_where_it_began() -> None:
     pace = ProvableRate(most=1000.0)
     assert {pace.adapt(float(now_s), float(now_s)) for now_s in range(16, 400)} == {SLOW_START}
+
+
+def test_the_age_of_the_proof_is_the_same_whatever_its_clocks_show() -> None:
+    age = ProofAge(published_s=500.0)
+    assert age.at(510.0, 1_796_000_010_000, None) == 10.0
+    assert age.at(520.0, 1_796_000_020_000, 1_796_000_012_000) == 8.0
+    assert age.at(521.0, 1_796_000_021_000, None) == 9.0  # what is proven stays so
+    assert age.at(522.0, 1_796_000_022_000, 1_795_000_000_000) == 10.0

@@ -140,3 +140,11 @@ def test_is_free_sees_a_listener() -> None:
     """A port that somebody listens on is not free."""
     with socket.create_server((ports.LOOPBACK, 0)) as server:
         assert not ports.is_free(server.getsockname()[1])
+
+
+def test_a_nice_child_stays_in_our_session_where_that_counts(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    code = "import os; print(os.nice(0), os.getsid(0), os.getpgid(0) == os.getpid())"
+    process = spawn([sys.executable, "-c", code], name="nice", log=log, niceness=7)
+    assert process.wait(PATIENCE_S)
+    assert log.read_text().split() == [str(min(19, os.nice(0) + 7)), str(os.getsid(0)), "True"]
