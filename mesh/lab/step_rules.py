@@ -37,30 +37,31 @@ def faults_of(step: steps.Step, topology: Topology, workers: Workers) -> list[st
     """
     faults: list[str | None] = []
     match step:
+        case steps.OfNode():
+            faults.append(node_fault(step.node, topology.nodes))
+        case steps.OfLink():
+            faults.append(link_fault(step.link, topology))
+        case steps.OfBrokers():
+            faults.append(_broker(step, topology))
+        case _:
+            pass
+    match step:
         case steps.Subscribe() | steps.Unsubscribe():
-            faults += [node_fault(step.node, topology.nodes), filter_fault(step.filter)]
-            faults.append(name_fault(step.endpoint))
+            faults += [filter_fault(step.filter), name_fault(step.endpoint)]
             if isinstance(step, steps.Subscribe) and step.policy and step.kind != "queue":
                 faults.append("only a queue has a policy; write kind: queue or remove it")
         case steps.Publish():
-            faults += [node_fault(step.node, topology.nodes), subject_fault(step.subject)]
-            faults += map(header_fault, step.headers)
+            faults += [subject_fault(step.subject), *map(header_fault, step.headers)]
         case steps.Consume():
-            faults += [node_fault(step.node, topology.nodes), name_fault(step.queue)]
+            faults.append(name_fault(step.queue))
         case steps.Leave():
-            faults += [node_fault(step.node, topology.nodes), _left(step)]
+            faults.append(_left(step))
         case steps.Role() | steps.Unrole() | steps.Send() | steps.Move() | steps.Evict():
             faults += tree_faults(step, topology)
-        case steps.Kill() | steps.Start():
-            faults += [node_fault(step.node, topology.nodes), _worker(step, workers)]
-        case steps.Stop() | steps.Pause() | steps.Resume() | steps.Clock():
-            faults.append(node_fault(step.node, topology.nodes))
+        case steps.OfWorkers():
+            faults.append(_worker(step, workers))
         case steps.Cut():
-            faults += [link_fault(step.link, topology), _only(step)]
-        case steps.Heal() | steps.Disable() | steps.Enable() | steps.Slow():
-            faults.append(link_fault(step.link, topology))
-        case steps.KillBroker() | steps.StartBroker():
-            faults.append(_broker(step, topology))
+            faults.append(_only(step))
         case steps.Truncate():
             faults += [_data(step.topic, step.partition, topology), _one_broker(step, topology)]
         case steps.DeleteRecords():
@@ -73,6 +74,8 @@ def faults_of(step: steps.Step, topology: Topology, workers: Workers) -> list[st
             faults.append(_storm(step, topology))
         case steps.Expect():
             faults.append(_expected(step, topology))
+        case steps.OfNode() | steps.OfLink() | steps.OfBrokers():
+            pass  # any other
         case steps.Settle() | steps.Drain() | steps.Wait() | steps.Apply():
             pass  # they name nothing of a topology; what `Apply` leads to is judged by itself
         case _:
@@ -171,7 +174,7 @@ COUNTS = {
 """What is expected -> what is counted of it."""
 
 
-def _worker(step: steps.Kill | steps.Start, workers: Workers) -> str | None:
+def _worker(step: steps.OfWorkers, workers: Workers) -> str | None:
     if step.worker is None:
         return None
     count = workers.get(step.node, 1)
@@ -180,7 +183,7 @@ def _worker(step: steps.Kill | steps.Start, workers: Workers) -> str | None:
     return None
 
 
-def _broker(step: steps.KillBroker | steps.StartBroker, topology: Topology) -> str | None:
+def _broker(step: steps.OfBrokers, topology: Topology) -> str | None:
     kafka = topology.kafka.get(step.kafka)
     if kafka is None:
         return f"no Kafka cluster {step.kafka!r}{nearest(step.kafka, list(topology.kafka))}"

@@ -64,10 +64,34 @@ class _Step(StrictModel):
         return isinstance(self, TreeStep)
 
 
-class Subscribe(_Step):
-    """Write a subscription; returns when Kafka has acknowledged it."""
+class OfNode(_Step):
+    """A step at a node that exists."""
 
     node: str
+
+
+class OfWorkers(OfNode):
+    """A step with all workers of a node, or with one."""
+
+    worker: int | None = Field(default=None, ge=0)
+
+
+class OfLink(_Step):
+    """A step with a link that exists."""
+
+    link: Pair
+
+
+class OfBrokers(_Step):
+    """A step with all brokers of an embedded Kafka cluster, or with one, counted from 1."""
+
+    kafka: str
+    broker: int | None = Field(default=None, ge=1)
+
+
+class Subscribe(OfNode):
+    """Write a subscription; returns when Kafka has acknowledged it."""
+
     endpoint: str
     filter: str
     kind: Literal["channel", "queue"] = "channel"
@@ -76,10 +100,9 @@ class Subscribe(_Step):
     noexport: bool = False
 
 
-class Unsubscribe(_Step):
+class Unsubscribe(OfNode):
     """Write the end of a subscription."""
 
-    node: str
     endpoint: str
     filter: str
 
@@ -88,10 +111,9 @@ class Settle(_Step):
     """Wait until every subscription is known everywhere."""
 
 
-class Publish(_Step):
+class Publish(OfNode):
     """Publish messages at a node, whether or not it runs."""
 
-    node: str
     subject: str
     count: int = Field(1, ge=1, le=10_000_000)
     class_: ClassName = Field("guaranteed", alias="class")
@@ -100,21 +122,19 @@ class Publish(_Step):
     headers: dict[str, str] = Field(default_factory=dict, description="The client's own.")
 
 
-class Consume(_Step):
+class Consume(OfNode):
     """Join the consumers of a queue at a node, and stay; wait until so many were consumed there.
 
     Without a number, until the node tells the queue's other members that somebody consumes there.
     """
 
-    node: str
     queue: str
     count: int | None = Field(None, ge=0)
 
 
-class Leave(_Step):
+class Leave(OfNode):
     """End what `consume` began, or an application without a word: its lease runs out."""
 
-    node: str
     queue: str | None = None
     app: str | None = None
 
@@ -128,53 +148,41 @@ class Drain(_Step):
     """Wait until nothing is left to read but what waits for the stopped and the cut."""
 
 
-class _OfNode(_Step):
-    node: str
-
-
-class _OfWorkers(_OfNode):
-    worker: int | None = Field(default=None, ge=0)
-
-
-class Kill(_OfWorkers):
+class Kill(OfWorkers):
     """End the workers of a node as `kill -9` does, or one of them."""
 
 
-class Start(_OfWorkers):
+class Start(OfWorkers):
     """Start the workers of a node, or one that was killed alone."""
 
 
-class Stop(_OfNode):
+class Stop(OfNode):
     """End the workers of a node in good order."""
 
 
-class Pause(_OfNode):
+class Pause(OfNode):
     """Suspend the workers of a node."""
 
 
-class Resume(_OfNode):
+class Resume(OfNode):
     """Let the workers of a paused node go on."""
 
 
-class _OfLink(_Step):
-    link: Pair
-
-
-class Cut(_OfLink):
+class Cut(OfLink):
     """Let neither end of a link read anything; with `only` that end alone."""
 
     only: str | None = None
 
 
-class Heal(_OfLink):
+class Heal(OfLink):
     """Let both ends of a link read again, and at once."""
 
 
-class Disable(_OfLink):
+class Disable(OfLink):
     """Disable a link, as operators do."""
 
 
-class Enable(_OfLink):
+class Enable(OfLink):
     """Enable a link again."""
 
 
@@ -255,23 +263,18 @@ class Evict(_Step):
     tree: str
 
 
-class Slow(_OfLink):
+class Slow(OfLink):
     """Delay what both ends read over a link, until it is healed."""
 
     delay_ms: int = Field(200, ge=0, le=60_000)
     loss: Share = 0.0
 
 
-class _OfBrokers(_Step):
-    kafka: str
-    broker: int | None = Field(default=None, ge=1)
-
-
-class KillBroker(_OfBrokers):
+class KillBroker(OfBrokers):
     """Kill the brokers of an embedded Kafka cluster: all of them, or one from 1."""
 
 
-class StartBroker(_OfBrokers):
+class StartBroker(OfBrokers):
     """Start them again."""
 
 
@@ -297,10 +300,9 @@ class RecreateTopic(_Step):
     topic: str
 
 
-class Clock(_Step):
+class Clock(OfNode):
     """Have the wall clock of a node jump."""
 
-    node: str
     jump_s: float = Field(ge=-SECONDS_MAX, le=SECONDS_MAX)
 
 
