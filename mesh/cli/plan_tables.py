@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.console import Group, RenderableType
 
 from mesh.cli.render import grid
-from mesh.core.changes import Action, AttributeChange, ItemChange
+from mesh.core.differences import Action, AttributeDifference, Difference
 from mesh.core.rights import Resource, Right
 from mesh.core.walks import Walk
 from mesh.model.counted import listed
@@ -64,7 +64,7 @@ def restart_hint(plan: Plan) -> str:
 
 
 def _sections(plan: Plan) -> Iterator[Section]:
-    yield "what changes", ("DO", "WHAT", "NAME", "ATTRIBUTES"), list(_changes(plan.changes))
+    yield "what changes", ("DO", "WHAT", "NAME", "ATTRIBUTES"), list(_differences(plan.differences))
     yield "topics", ("DO", "ON KAFKA", "TOPICS"), list(_topics(plan))
     yield (
         "rights of the nodes' principals",
@@ -126,13 +126,13 @@ def _of_ways(reach: ReachChange) -> Iterator[Section]:
     )
 
 
-def _changes(changes: Iterable[ItemChange]) -> Iterator[Sequence[object]]:
-    for change in changes:
-        texts = [_attribute(change.action, one) for one in change.attributes]
-        yield change.action, change.what, change.name, ", ".join(filter(None, texts))
+def _differences(differences: Iterable[Difference]) -> Iterator[Sequence[object]]:
+    for of in differences:
+        texts = [_attribute(of.action, one) for one in of.attributes]
+        yield of.action, of.what, of.name, ", ".join(filter(None, texts))
 
 
-def _attribute(action: Action, one: AttributeChange) -> str:
+def _attribute(action: Action, one: AttributeDifference) -> str:
     if action is Action.CREATE:
         value = _value(one.after)
     elif action is Action.DELETE:
@@ -238,7 +238,7 @@ def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> Mapping[_K
 
 
 def _summary(plan: Plan) -> str:
-    counts = {action: sum(one.action is action for one in plan.changes) for action in Action}
+    counts = {action: sum(one.action is action for one in plan.differences) for action in Action}
     numbers = ", ".join(f"{count} to {action}" for action, count in counts.items() if count)
     moving = sum(move.walks for move in plan.reach.moves)
     return f"{numbers}; walks that move: {moving}"

@@ -40,7 +40,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, ch
 
 
 @dataclass(frozen=True, slots=True)
-class ZoneChange:
+class ZoneOptions:
     """What all commands that change a zone take, as one parameter."""
 
     yes: YesOption = False
@@ -57,7 +57,7 @@ class ZoneChange:
         put_edited_in_force(edit, how, target, dry_run=self.dry_run)
 
 
-AS_USUAL = ZoneChange()
+AS_USUAL = ZoneOptions()
 
 
 def create(
@@ -97,7 +97,7 @@ def create(
         int | None,
         typer.Option(help="Joins only: how many further joins a message may cross in a row."),
     ] = None,
-    asked: ZoneChange = AS_USUAL,
+    asked: ZoneOptions = AS_USUAL,
     allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
@@ -135,7 +135,7 @@ def create(
 
 def delete(
     zone: ZoneArgument,
-    asked: ZoneChange = AS_USUAL,
+    asked: ZoneOptions = AS_USUAL,
     allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
@@ -161,7 +161,7 @@ def add(
     kind: Annotated[
         str | None, typer.Option(help="Create the zone, of this kind, if it does not exist.")
     ] = None,
-    asked: ZoneChange = AS_USUAL,
+    asked: ZoneOptions = AS_USUAL,
     allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
@@ -190,7 +190,7 @@ def remove(
     zone: ZoneArgument,
     nodes: MembersArgument = None,
     link: LinkOption = None,
-    asked: ZoneChange = AS_USUAL,
+    asked: ZoneOptions = AS_USUAL,
     allow_delete: AllowDeleteOption = False,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
@@ -212,7 +212,7 @@ def remove(
 def rename(
     zone: ZoneArgument,
     title: Annotated[str, typer.Option(help="The new title.")],
-    asked: ZoneChange = AS_USUAL,
+    asked: ZoneOptions = AS_USUAL,
     target: Target = HERE,
     output: OutputOption = Output.TABLE,
 ) -> None:

@@ -23,7 +23,7 @@ from mesh.config.published import (
 )
 from mesh.config.topology_file import topology_from_mapping, topology_of
 from mesh.core.audience import EndpointFilter
-from mesh.core.changes import Described, changes_between
+from mesh.core.differences import Described, differences_between
 from mesh.core.reach import compare_reach
 from mesh.core.walks import Walk
 from mesh.core.ways import way_between
@@ -75,7 +75,7 @@ def test_what_is_exported_plans_to_nothing(block: int) -> None:
         document = published_document(topology)
         for text in (as_yaml_file(document), published_text(topology)):
             again = topology_of(parse_document(text.encode(), "mesh.yaml"))
-            assert changes_between(described(topology), described(again)) == [], seed
+            assert differences_between(described(topology), described(again)) == [], seed
             assert document_hash(published_document(again)) == document_hash(document)
             assert again == topology
         assert published_topology(published_text(topology)) == topology

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from mesh.config.published import differ_in_addresses_at_most, published_text, published_topology
-from mesh.core.changes import Described, changes_between
+from mesh.core.differences import Described, differences_between
 from mesh.core.lineage import first_lineage
 from mesh.errors import ConfigError, Problem, TransportError, TransportFencedError
 from mesh.model.counted import listed
@@ -116,11 +116,11 @@ def _refuse_others(found: Mapping[str, Config], config: Config, topology: Topolo
     if differ_in_addresses_at_most(standing.topology, topology):
         return
     wanted = TopologyInForce(number=number, topology=topology)
-    changes = changes_between(
+    differences = differences_between(
         Described(topology=standing.topology, document=standing.document),
         Described(topology=topology, document=wanted.document),
     )
-    named = [f"{change.what} {change.name}" for change in changes]
+    named = [f"{one.what} {one.name}" for one in differences]
     raise OtherInForceError(
         standing,
         f"version {number} is in force, and the file differs in "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mesh.config.published import published_document
 from mesh.core.audience import EndpointFilter
-from mesh.core.changes import Action, Described, ItemChange, ItemKind, changes_between
+from mesh.core.differences import Action, Described, Difference, ItemKind, differences_between
 from mesh.core.legality import Locate
 from mesh.core.reach import ReachChange, compare_reach
 from mesh.core.rights import RightsChange, compare_rights
@@ -71,7 +71,7 @@ class Plan:
     Attributes:
         base: What it was made against.
         proposed: The proposed topology.
-        changes: The differences, attribute by attribute.
+        differences: Between the two topologies, attribute by attribute.
         topics: Changes of Kafka topics.
         rights: Changes of the nodes' principals.
         reach: Who would receive from whom, and over which way.
@@ -82,7 +82,7 @@ class Plan:
 
     base: TopologyInForce
     proposed: Topology
-    changes: Sequence[ItemChange]
+    differences: Sequence[Difference]
     topics: TopicsChange
     rights: RightsChange
     reach: ReachChange
@@ -93,7 +93,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing would change."""
-        return not self.changes
+        return not self.differences
 
     @property
     def to_restart(self) -> Sequence[str]:
@@ -103,7 +103,7 @@ class Plan:
         """
         changed = [
             one.name
-            for one in self.changes
+            for one in self.differences
             if one.what is ItemKind.KAFKA and one.action is Action.CHANGE
         ]
         before = self.base.topology
@@ -138,7 +138,7 @@ def make_plan(
     return Plan(
         base=base,
         proposed=proposed,
-        changes=changes_between(
+        differences=differences_between(
             Described(topology=before, document=base.document),
             Described(topology=proposed, document=published_document(proposed)),
         ),

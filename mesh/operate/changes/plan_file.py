@@ -48,7 +48,7 @@ def plan_document(plan: Plan, *, allow_delete: bool) -> Mapping[str, object]:
         "metadata": {"name": plan.base.topology.name},
         "base": {"version": plan.base.number, "hash": plan.base.hash},
         "allow_delete": allow_delete,
-        "changes": [asdict(one) for one in plan.changes],
+        "changes": [asdict(one) for one in plan.differences],
         "restart": list(plan.to_restart),
         "topics": asdict(plan.topics),
         "rights": {

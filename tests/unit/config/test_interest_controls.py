@@ -15,7 +15,7 @@ from mesh.config.published import (
 )
 from mesh.config.topology_file import topology_from_mapping, topology_of, topology_schema
 from mesh.config.topology_writer import topology_document, topology_spec
-from mesh.core.changes import Described, changes_between
+from mesh.core.differences import Described, differences_between
 from mesh.model.interest_controls import ControlKind, InterestControl
 from mesh.model.topology import Topology
 from tests.unit.config.files import parsed, refused, spec
@@ -31,7 +31,7 @@ BOTH = {**BARE, "interest": [LOCAL, STATIC]}
 
 
 def differences(before: Topology, after: Topology) -> list[str]:
-    changes = changes_between(
+    changes = differences_between(
         *(Described(topology=one, document=published_document(one)) for one in (before, after))
     )
     return [f"{one.action} {one.what} {one.name}" for one in changes]

@@ -8,7 +8,7 @@ import pytest
 
 from mesh.config.topology_file import load_topology, topology_from_mapping
 from mesh.config.topology_writer import topology_document, write_topology
-from mesh.core.changes import Action, Described, ItemKind, changes_between
+from mesh.core.differences import Action, Described, ItemKind, differences_between
 from mesh.errors import ConfigError
 from mesh.model.queues import Queue, QueuePolicy
 
@@ -75,7 +75,7 @@ def test_a_plan_tells_what_becomes_of_a_queue() -> None:
     described = [
         Described(topology=one, document=topology_document(one)) for one in (before, after)
     ]
-    found = changes_between(*described)
+    found = differences_between(*described)
     assert [(one.what, one.name, one.action) for one in found] == [
         (ItemKind.QUEUE, "orders", Action.CHANGE),
         (ItemKind.QUEUE, "old", Action.DELETE),

@@ -9,8 +9,8 @@ import pytest
 
 from mesh.config.published import published_document, published_text, published_topology
 from mesh.config.topology_file import load_topology, topology_from_mapping, topology_schema
-from mesh.core.changes import Action, Described, ItemKind, changes_between
 from mesh.core.cutover import cut_over
+from mesh.core.differences import Action, Described, ItemKind, differences_between
 from mesh.errors import ConfigError
 from mesh.model.topology import Topology
 
@@ -87,7 +87,7 @@ def test_a_change_of_selectors_alone_is_told_and_followed_in_place() -> None:
     """Who sends over that link that way holds, until it drained to the end. Spec: EMS-14, K28."""
     before, after = mesh(selector("a", "b", "a")), mesh(selector("a", "b", "a", ACME))
     described = [Described(topology=t, document=published_document(t)) for t in (before, after)]
-    (change,) = changes_between(*described)
+    (change,) = differences_between(*described)
     assert (change.what, change.name, change.action) == (ItemKind.SELECTOR, "a->b", Action.CHANGE)
     cut = cut_over(before, after)
     assert cut.holding == ["a"]

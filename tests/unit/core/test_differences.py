@@ -9,7 +9,7 @@ import pytest
 
 from mesh.config.published import published_document
 from mesh.config.topology_file import topology_from_mapping
-from mesh.core.changes import Described, changes_between
+from mesh.core.differences import Described, differences_between
 from mesh.core.live_change_limits import unchangeable
 from mesh.core.rights import Right, compare_rights
 from mesh.model.topology import Topology
@@ -30,7 +30,7 @@ def described(topology: Topology) -> Described:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    changes = changes_between(
+    changes = differences_between(
         described(topology_from_mapping(before)), described(topology_from_mapping(after))
     )
     return [

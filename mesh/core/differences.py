@@ -16,7 +16,7 @@ Attributes = Mapping[str, object]
 
 
 class ItemKind(StrEnum):
-    """What a change is about, in the order in which people read it."""
+    """What a difference is about, in the order in which people read it."""
 
     SETTING = "setting"
     KAFKA = "kafka"
@@ -38,7 +38,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeChange:
+class AttributeDifference:
     """One attribute; None is absent."""
 
     name: str
@@ -47,7 +47,7 @@ class AttributeChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemChange:
+class Difference:
     """One thing that differs.
 
     Attributes:
@@ -59,7 +59,7 @@ class ItemChange:
     what: ItemKind
     name: str
     action: Action
-    attributes: Sequence[AttributeChange]
+    attributes: Sequence[AttributeDifference]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,24 +75,24 @@ class Described:
     document: Mapping[str, object]
 
 
-def changes_between(before: Described, after: Described) -> Sequence[ItemChange]:
+def differences_between(before: Described, after: Described) -> Sequence[Difference]:
     """Return what differs, by kind of thing and name; empty for equal topologies."""
-    found: list[ItemChange] = []
+    found: list[Difference] = []
     for what in ItemKind:
         old, new = _things(before, what), _things(after, what)
         for name in [*old, *(name for name in new if name not in old)]:
-            change = _change(what, name, old.get(name), new.get(name))
-            if change is not None:
-                found.append(change)
+            one = _difference(what, name, old.get(name), new.get(name))
+            if one is not None:
+                found.append(one)
     return found
 
 
-def _change(
+def _difference(
     what: ItemKind, name: str, old: Attributes | None, new: Attributes | None
-) -> ItemChange | None:
+) -> Difference | None:
     before, after = old or {}, new or {}
     attributes = [
-        AttributeChange(name=key, before=before.get(key), after=after.get(key))
+        AttributeDifference(name=key, before=before.get(key), after=after.get(key))
         for key in [*before, *(key for key in after if key not in before)]
         if before.get(key) != after.get(key)
     ]
@@ -104,7 +104,7 @@ def _change(
         action = Action.CHANGE
     else:
         return None
-    return ItemChange(what=what, name=name, action=action, attributes=tuple(attributes))
+    return Difference(what=what, name=name, action=action, attributes=tuple(attributes))
 
 
 def _things(of: Described, what: ItemKind) -> Mapping[str, Attributes]:
