@@ -1,9 +1,9 @@
 """`python -m streaming -f FILE`: the live auditor as a process that ends when it is told to.
 
 The auditor itself is a Python process with a JVM, and either may wait for a Kafka cluster that does
-not answer, in calls that no signal ends. So both run in a session of their own under this process,
-which asks first and then ends them. They end with it, too: the auditor reads a pipe that nobody
-writes to, and which breaks when this process is gone, however that happened.
+not answer, in calls that no signal ends. So both run in a process group of their own under this
+process, which asks first and then ends them. They end with it, too: the auditor reads a pipe that
+nobody writes to, and which breaks when this process is gone, however that happened.
 
 Exit codes: 0 after a signal or when drained, 10 when it ended without what stands still, 1 when the
 auditor cannot run or its query died, 2 for a wrong file or argument. Of a past range: 0 when all is
@@ -38,6 +38,9 @@ def main() -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask)
+    # Where `stty tostop` is set, who is not in the terminal's foreground stands still as soon as it
+    # says something. The child inherits this.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     command = [sys.executable, "-m", "streaming.job", *sys.argv[1:]]
     child = subprocess.Popen(  # noqa: S603  # this very interpreter, and our own arguments
         command, stdin=subprocess.PIPE, process_group=0

@@ -127,9 +127,9 @@ def _of_ways(reach: ReachChange) -> Iterator[Section]:
 
 
 def _differences(differences: Iterable[Difference]) -> Iterator[Sequence[object]]:
-    for of in differences:
-        texts = [_attribute(of.action, one) for one in of.attributes]
-        yield of.action, of.what, of.name, ", ".join(filter(None, texts))
+    for item in differences:
+        texts = [_attribute(item.action, one) for one in item.attributes]
+        yield item.action, item.what, item.name, ", ".join(filter(None, texts))
 
 
 def _attribute(action: Action, one: AttributeDifference) -> str:

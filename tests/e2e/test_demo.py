@@ -54,6 +54,7 @@ def test_demo_delivers_certifies_and_leaves_nothing_behind(
     )
     assert processes_of(tag) == []
     assert "Traceback" not in run.stderr
+    assert "the last -" not in run.stderr  # no proof is ahead of its messages
     account = json.loads(run.stdout)
     assert "error" not in account, (account, run.stderr)
     assert (run.returncode, account["faults"], account["findings"]) == (0, [], []), run.stderr
